@@ -1,0 +1,1 @@
+"""Enginewright: a target goes in, a verified compiled engine comes out."""
