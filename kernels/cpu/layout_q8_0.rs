@@ -1,0 +1,54 @@
+//! Layout `q8_0.x16`: sixteen output rows side by side, in the bytes of the stored format.
+//!
+//! Stored (GGUF): a row is blocks of 32 inputs: scale f16, 32 signed bytes; weight = scale * byte.
+//!
+//! Packed: a panel is 16 output rows (rows past the last have scale zero): first the scales of all its blocks, 16 a
+//! block, up to a multiple of 64 bytes; then the weights, 512 bytes a block in lines of 64. Line g, lane r, byte j =
+//! input 4g + j of row r, plus 128, so that `vpdpbusd` may take it as unsigned; the sum is started at -128 times the sum
+//! of the activations, which is exact.
+#![allow(dead_code)]
+
+use crate::simd::{Bytes, Floats, load_bytes};
+
+/// Bytes of a stored block of 32 inputs of one row.
+pub const STORED_BYTES: usize = 34;
+/// Bytes of the scales of a packed block.
+pub const HEAD_BYTES: usize = 32;
+/// Bytes of the weights of a packed block.
+pub const BODY_BYTES: usize = 512;
+/// Largest weight byte.
+pub const MOST: u32 = 255;
+/// What a weight byte is when the weight is zero.
+pub const ZERO: i32 = 128;
+/// Whether blocks have a minimum.
+pub const HAS_MINIMUM: bool = false;
+
+/// Fills one packed block from the stored blocks of up to 16 rows, `row_bytes` apart.
+pub unsafe fn pack_block(stored: *const u8, row_bytes: usize, rows: usize, head: *mut u8, body: *mut u8) {
+    for row in 0..rows {
+        unsafe {
+            let block = stored.add(row * row_bytes);
+            core::ptr::copy_nonoverlapping(block, head.add(2 * row), 2);
+            for input in 0..32 {
+                *body.add(64 * (input / 4) + 4 * row + input % 4) = *block.add(2 + input) ^ 0x80;
+            }
+        }
+    }
+}
+
+/// The weight bytes of a block: entry i holds inputs 4i to 4i + 3.
+#[inline(always)]
+pub unsafe fn weights(body: *const u8) -> [Bytes; 8] {
+    unsafe { [0, 64, 128, 192, 256, 320, 384, 448].map(|at| load_bytes(body.add(at))) }
+}
+
+#[inline(always)]
+pub unsafe fn scales(head: *const u8) -> Floats {
+    unsafe { Floats::load_half(head) }
+}
+
+/// Never asked: the format has none.
+#[inline(always)]
+pub unsafe fn minima(_head: *const u8) -> Floats {
+    Floats::splat(0.0)
+}

@@ -1,0 +1,41 @@
+//! The product of one panel (16 output rows) with a tile of prepared rows: 8-bit activations.
+//!
+//! A block of weights is unpacked once into registers and used for all rows of the tile. Each row has its own chain of
+//! float32 sums over the blocks, in the order of the blocks, whatever the tile: so tiles of different sizes agree.
+
+use crate::layout;
+use crate::panels::{BLOCK, BLOCKS, BODY_STEP, body, head};
+use crate::rows::{ROW_BYTES, sides};
+use crate::simd::{Floats, dot, prefetch};
+
+/// Bytes ahead of the weights in use that are asked for; 0 leaves it to the processor. Larger tiles use the same weights
+/// again and again, so only small ones ask.
+const PREFETCH: usize = constant!("EW_PARAM_PREFETCH", 4096);
+
+/// Products of the panel with `ROWS` prepared rows that follow each other from `rows`.
+#[inline(always)]
+pub unsafe fn multiply<const ROWS: usize>(panel: *const u8, rows: *const u8) -> [Floats; ROWS] {
+    let mut sums = [Floats::splat(0.0); ROWS];
+    for block in 0..BLOCKS {
+        unsafe {
+            let weights = layout::weights(body(panel, block));
+            let scales = layout::scales(head(panel, block));
+            if PREFETCH > 0 && ROWS <= 2 {
+                for line in (0..BODY_STEP).step_by(64) {
+                    prefetch(body(panel, block).wrapping_add(PREFETCH + line));
+                }
+            }
+            for (i, sum) in sums.iter_mut().enumerate() {
+                let row = rows.add(i * ROW_BYTES);
+                let side = &*sides(row).add(block);
+                let product = dot::<{ layout::MOST }>(&weights, row.add(block * BLOCK).cast(), side.start);
+                *sum = product.times_plus(scales.times(Floats::splat(side.scale)), *sum);
+                if layout::HAS_MINIMUM {
+                    let minima = layout::minima(head(panel, block));
+                    *sum = minima.times_plus(Floats::splat(side.total), *sum);
+                }
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,178 @@
+//! Sixteen lanes, one for each output row: two registers of AVX2 with FMA and F16C.
+//!
+//! The functions may be called where a kernel's `requires` hold; the object is compiled for that processor.
+#![allow(dead_code)]
+
+use core::arch::x86_64::*;
+
+/// Sixteen lanes of four bytes: four neighbouring inputs of each of sixteen output rows.
+#[derive(Clone, Copy)]
+pub struct Bytes([__m256i; 2]);
+
+/// Sixteen float32 lanes.
+#[derive(Clone, Copy)]
+pub struct Floats([__m256; 2]);
+
+#[inline(always)]
+pub unsafe fn load_bytes(at: *const u8) -> Bytes {
+    unsafe { Bytes([_mm256_load_si256(at.cast()), _mm256_load_si256(at.add(32).cast())]) }
+}
+
+impl Bytes {
+    #[inline(always)]
+    pub fn splat(byte: u8) -> Self {
+        unsafe { Self([_mm256_set1_epi8(byte.cast_signed()); 2]) }
+    }
+
+    /// Low four bits of each byte.
+    #[inline(always)]
+    pub fn low_nibbles(self) -> Self {
+        Self(self.0.map(|half| unsafe { _mm256_and_si256(half, _mm256_set1_epi8(15)) }))
+    }
+
+    /// High four bits of each byte.
+    #[inline(always)]
+    pub fn high_nibbles(self) -> Self {
+        Self(
+            self.0
+                .map(|half| unsafe { _mm256_and_si256(_mm256_srli_epi16::<4>(half), _mm256_set1_epi8(15)) }),
+        )
+    }
+
+    /// Byte `j` of each lane as a float, 0 to 255.
+    #[inline(always)]
+    pub fn byte<const J: u32>(self) -> Floats {
+        Floats(self.0.map(|half| unsafe {
+            let shifted = match J {
+                0 => half,
+                1 => _mm256_srli_epi32::<8>(half),
+                2 => _mm256_srli_epi32::<16>(half),
+                _ => _mm256_srli_epi32::<24>(half),
+            };
+            _mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32(255)))
+        }))
+    }
+
+    /// These bytes with 16 added where the matching bit of the 64 at `bits` is set.
+    #[inline(always)]
+    pub unsafe fn with_bit_4(self, bits: *const u8) -> Self {
+        unsafe {
+            let word = bits.cast::<u64>().read_unaligned();
+            Self([
+                _mm256_or_si256(self.0[0], spread(word as u32)),
+                _mm256_or_si256(self.0[1], spread((word >> 32) as u32)),
+            ])
+        }
+    }
+}
+
+/// 16 in each byte whose bit is set.
+#[inline(always)]
+unsafe fn spread(bits: u32) -> __m256i {
+    unsafe {
+        let index = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
+        let each = _mm256_shuffle_epi8(_mm256_set1_epi32(bits.cast_signed()), index);
+        let bit = _mm256_set1_epi64x(0x8040201008040201_u64.cast_signed());
+        _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(each, bit), bit), _mm256_set1_epi8(16))
+    }
+}
+
+impl Floats {
+    #[inline(always)]
+    pub fn splat(value: f32) -> Self {
+        unsafe { Self([_mm256_set1_ps(value); 2]) }
+    }
+
+    #[inline(always)]
+    pub unsafe fn load(at: *const f32) -> Self {
+        unsafe { Self([_mm256_loadu_ps(at), _mm256_loadu_ps(at.add(8))]) }
+    }
+
+    #[inline(always)]
+    pub unsafe fn store(self, at: *mut f32) {
+        unsafe {
+            _mm256_storeu_ps(at, self.0[0]);
+            _mm256_storeu_ps(at.add(8), self.0[1]);
+        }
+    }
+
+    /// Sixteen half floats.
+    #[inline(always)]
+    pub unsafe fn load_half(at: *const u8) -> Self {
+        unsafe {
+            Self([
+                _mm256_cvtph_ps(_mm_loadu_si128(at.cast())),
+                _mm256_cvtph_ps(_mm_loadu_si128(at.add(16).cast())),
+            ])
+        }
+    }
+
+    /// Stores as half floats, rounding to nearest even.
+    #[inline(always)]
+    pub unsafe fn store_half(self, at: *mut u8) {
+        unsafe {
+            _mm_storeu_si128(at.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0[0]));
+            _mm_storeu_si128(at.add(16).cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0[1]));
+        }
+    }
+
+    #[inline(always)]
+    pub fn times(self, other: Self) -> Self {
+        unsafe { Self([_mm256_mul_ps(self.0[0], other.0[0]), _mm256_mul_ps(self.0[1], other.0[1])]) }
+    }
+
+    /// `self * factor + addend`, rounded once.
+    #[inline(always)]
+    pub fn times_plus(self, factor: Self, addend: Self) -> Self {
+        unsafe {
+            Self([
+                _mm256_fmadd_ps(self.0[0], factor.0[0], addend.0[0]),
+                _mm256_fmadd_ps(self.0[1], factor.0[1], addend.0[1]),
+            ])
+        }
+    }
+}
+
+/// Dot products of 32 weights of each lane with 32 signed bytes, as exact integers, plus `start`; in float32.
+///
+/// `MOST` is the largest weight byte. Pairs are summed in 16 bits, which holds 8 products pairs of 15 * 127 or 4 of
+/// 31 * 127; for larger weights the offset of 128 is taken off first (so `start` is not needed) and the sign is moved
+/// to the activations, since 128 * 127 * 2 still fits.
+#[inline(always)]
+pub unsafe fn dot<const MOST: u32>(weights: &[Bytes; 8], bytes: *const i8, start: i32) -> Floats {
+    unsafe {
+        let words = bytes.cast::<i32>();
+        let ones = _mm256_set1_epi16(1);
+        let mut sums = [_mm256_set1_epi32(if MOST > 31 { 0 } else { start }); 2];
+        let run = if MOST <= 15 {
+            8
+        } else if MOST <= 31 {
+            4
+        } else {
+            1
+        };
+        for (half, sum) in sums.iter_mut().enumerate() {
+            for first in (0..8).step_by(run) {
+                let mut pairs = _mm256_setzero_si256();
+                for (i, weight) in weights.iter().enumerate().skip(first).take(run) {
+                    let activation = _mm256_set1_epi32(words.add(i).read_unaligned());
+                    let product = if MOST > 31 {
+                        let signed = _mm256_xor_si256(weight.0[half], _mm256_set1_epi8(-128));
+                        _mm256_maddubs_epi16(_mm256_abs_epi8(signed), _mm256_sign_epi8(activation, signed))
+                    } else {
+                        _mm256_maddubs_epi16(weight.0[half], activation)
+                    };
+                    pairs = if run == 1 { product } else { _mm256_add_epi16(pairs, product) };
+                }
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+            }
+        }
+        Floats([_mm256_cvtepi32_ps(sums[0]), _mm256_cvtepi32_ps(sums[1])])
+    }
+}
+
+/// Asks for the cache line at `at`, which need not exist.
+#[inline(always)]
+pub fn prefetch(at: *const u8) {
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+}

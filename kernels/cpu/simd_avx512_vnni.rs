@@ -1,0 +1,122 @@
+//! Sixteen lanes, one for each output row: AVX-512 with VNNI.
+//!
+//! The functions may be called where a kernel's `requires` hold; the object is compiled for that processor.
+#![allow(dead_code)]
+
+use core::arch::x86_64::*;
+
+/// Sixteen lanes of four bytes: four neighbouring inputs of each of sixteen output rows.
+#[derive(Clone, Copy)]
+pub struct Bytes(__m512i);
+
+/// Sixteen float32 lanes.
+#[derive(Clone, Copy)]
+pub struct Floats(__m512);
+
+#[inline(always)]
+pub unsafe fn load_bytes(at: *const u8) -> Bytes {
+    unsafe { Bytes(_mm512_load_si512(at.cast())) }
+}
+
+impl Bytes {
+    #[inline(always)]
+    pub fn splat(byte: u8) -> Self {
+        unsafe { Self(_mm512_set1_epi8(byte.cast_signed())) }
+    }
+
+    /// Low four bits of each byte.
+    #[inline(always)]
+    pub fn low_nibbles(self) -> Self {
+        unsafe { Self(_mm512_and_si512(self.0, _mm512_set1_epi8(15))) }
+    }
+
+    /// High four bits of each byte.
+    #[inline(always)]
+    pub fn high_nibbles(self) -> Self {
+        unsafe { Self(_mm512_and_si512(_mm512_srli_epi16::<4>(self.0), _mm512_set1_epi8(15))) }
+    }
+
+    /// Byte `j` of each lane as a float, 0 to 255.
+    #[inline(always)]
+    pub fn byte<const J: u32>(self) -> Floats {
+        unsafe {
+            let shifted = match J {
+                0 => self.0,
+                1 => _mm512_srli_epi32::<8>(self.0),
+                2 => _mm512_srli_epi32::<16>(self.0),
+                _ => _mm512_srli_epi32::<24>(self.0),
+            };
+            Floats(_mm512_cvtepi32_ps(_mm512_and_si512(shifted, _mm512_set1_epi32(255))))
+        }
+    }
+
+    /// This byte lanes with 16 added where the matching bit of `bits` is set.
+    #[inline(always)]
+    pub unsafe fn with_bit_4(self, bits: *const u8) -> Self {
+        unsafe {
+            let mask = bits.cast::<u64>().read_unaligned();
+            Self(_mm512_mask_add_epi8(self.0, mask, self.0, _mm512_set1_epi8(16)))
+        }
+    }
+}
+
+impl Floats {
+    #[inline(always)]
+    pub fn splat(value: f32) -> Self {
+        unsafe { Self(_mm512_set1_ps(value)) }
+    }
+
+    #[inline(always)]
+    pub unsafe fn load(at: *const f32) -> Self {
+        unsafe { Self(_mm512_loadu_ps(at)) }
+    }
+
+    #[inline(always)]
+    pub unsafe fn store(self, at: *mut f32) {
+        unsafe { _mm512_storeu_ps(at, self.0) }
+    }
+
+    /// Sixteen half floats.
+    #[inline(always)]
+    pub unsafe fn load_half(at: *const u8) -> Self {
+        unsafe { Self(_mm512_cvtph_ps(_mm256_loadu_si256(at.cast()))) }
+    }
+
+    /// Stores as half floats, rounding to nearest even.
+    #[inline(always)]
+    pub unsafe fn store_half(self, at: *mut u8) {
+        unsafe { _mm256_storeu_si256(at.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) }
+    }
+
+    #[inline(always)]
+    pub fn times(self, other: Self) -> Self {
+        unsafe { Self(_mm512_mul_ps(self.0, other.0)) }
+    }
+
+    /// `self * factor + addend`, rounded once.
+    #[inline(always)]
+    pub fn times_plus(self, factor: Self, addend: Self) -> Self {
+        unsafe { Self(_mm512_fmadd_ps(self.0, factor.0, addend.0)) }
+    }
+}
+
+/// Dot products of 32 weights of each lane with 32 signed bytes, as exact integers, plus `start`; in float32.
+///
+/// `MOST` is the largest weight byte; it decides nothing here, since VNNI sums in 32 bits.
+#[inline(always)]
+pub unsafe fn dot<const MOST: u32>(weights: &[Bytes; 8], bytes: *const i8, start: i32) -> Floats {
+    unsafe {
+        let words = bytes.cast::<i32>();
+        let mut sum = _mm512_set1_epi32(start);
+        for (i, weight) in weights.iter().enumerate() {
+            sum = _mm512_dpbusd_epi32(sum, weight.0, _mm512_set1_epi32(words.add(i).read_unaligned()));
+        }
+        Floats(_mm512_cvtepi32_ps(sum))
+    }
+}
+
+/// Asks for the cache line at `at`, which need not exist.
+#[inline(always)]
+pub fn prefetch(at: *const u8) {
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+}
