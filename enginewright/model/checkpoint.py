@@ -1,4 +1,5 @@
-"""A checkpoint as data: files, tensors, configuration. Readers make it; nothing here parses a format."""
+"""A checkpoint as data: files, tensors, configuration. Readers make it; nothing here parses a
+format."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Tensor:
     bytes: int
     """Size in bytes."""
     dtype: str
-    """Stored type: a name of `dtypes.SUPPORTED`, or the format's own name (lower case) if no engine reads it."""
+    """Stored type: a name of `dtypes.SUPPORTED`, or the format's own name (lower case) if no engine
+    reads it."""
     shape: tuple[int, ...]
     """Row-major: `[out, in]` for matrices."""
 
@@ -75,8 +77,9 @@ class Checkpoint:
         found = self.tensors.get(name)
         if found is None:
             raise CheckpointError(
-                f"{self.described_as}: tensor `{name}` is missing ({len(self.tensors)} tensors present)",
-                hint="the file may be incomplete, or its architecture differs from what its config says",
+                f"{self.described_as}: tensor `{name}` is missing ({len(self.tensors)} tensors "
+                "present)",
+                hint="the file is incomplete, or no model of the kind its config says",
             )
         if found.dtype not in SUPPORTED:
             raise CheckpointError(
@@ -100,7 +103,8 @@ class Checkpoint:
             self._maps[tensor.file] = mapped
         if tensor.offset + tensor.bytes > len(mapped):
             raise CheckpointError(
-                f"{self.folder / self.files[tensor.file].path}: tensor `{tensor.name}` ends at byte "
+                f"{self.folder / self.files[tensor.file].path}: tensor `{tensor.name}` ends at "
+                "byte "
                 f"{tensor.offset + tensor.bytes}, but the file now has {len(mapped)}",
                 hint="the file changed after it was inspected; inspect it again",
             )
@@ -111,7 +115,8 @@ class Checkpoint:
         return to_float32(self.raw(self.tensor(tensor.name)), tensor.dtype, tensor.shape)
 
     def scan_for_bad_values(self) -> None:
-        """Read every supported tensor once and look for NaN and infinity (in block formats: in the scales).
+        """Read every supported tensor once and look for NaN and infinity (in block formats: in the
+        scales).
 
         Raises: CheckpointError naming the first tensor that has one.
         """
@@ -123,13 +128,15 @@ class Checkpoint:
                 stored = SUPPORTED[tensor.dtype]
                 what = "value" if stored.block_values == 1 else "scale of block"
                 raise CheckpointError(
-                    f"{self.folder / self.files[tensor.file].path}: tensor `{tensor.name}` holds NaN or infinity "
+                    f"{self.folder / self.files[tensor.file].path}: tensor `{tensor.name}` holds "
+                    "NaN or infinity "
                     f"({what} {bad})",
                     hint="the checkpoint is damaged or training diverged; fetch it again",
                 )
 
     def sha256(self) -> str:
-        """Digest of the weights: of the file, or of the files' digests in order if there are several."""
+        """Digest of the weights: of the file, or of the files' digests in order if there are
+        several."""
         digests = [file_sha256(self.folder / file.path) for file in self.files]
         if len(digests) == 1:
             return digests[0]

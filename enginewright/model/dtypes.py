@@ -1,6 +1,7 @@
 """Stored element types: how many values a block holds, how many bytes it takes, and how it is read.
 
-The names are those of graph.json. Block formats are laid out as GGUF stores them; the `gguf` package defines
+The names are those of graph.json. Block formats are laid out as GGUF stores them; the `gguf`
+package defines
 their meaning.
 """
 
@@ -67,7 +68,8 @@ SAFETENSORS_VALUE_BITS: dict[str, int] = {
     "U64": 64,
     "C64": 64,
 }
-"""Bits of a value of each type a safetensors file may hold; a file may carry types that no graph uses."""
+"""Bits of a value of each type a safetensors file may hold; a file may carry types that no graph
+uses."""
 
 _SCALES: dict[str, tuple[tuple[int, int], ...]] = {
     "q8_0": ((0, 2),),
@@ -97,7 +99,8 @@ def to_float32(
 
 
 def first_bad_block(raw: npt.NDArray[np.uint8], dtype: str) -> int | None:
-    """Index of the first value (plain floats) or block (its scales) that is NaN or infinite; None if all are finite."""
+    """Index of the first value (plain floats) or block (its scales) that is NaN or infinite; None
+    if all are finite."""
     if dtype in ("f32", "f16", "bf16"):
         # The exponent bits alone say it: cheaper than a conversion, and bf16 has no NumPy type.
         width, mask = {

@@ -16,7 +16,8 @@ GRAPH_FILE = "graph.json"
 def write_engine_inputs(graph: Graph, checkpoint: Checkpoint, folder: Path) -> None:
     """Write graph.json and tokenizer.json into `folder` (made if missing), each atomically.
 
-    Raises: CheckpointError if the tokenizer is missing or does not fit; MachineError if the disk refuses.
+    Raises: CheckpointError if the tokenizer is missing or does not fit; MachineError if the disk
+    refuses.
     """
     tokenizer = read_tokenizer(checkpoint, vocabulary=graph.dimensions.vocabulary)
     try:

@@ -15,8 +15,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from enginewright.errors import CheckpointError
 
-FORMAT = "enginewright.graph/1"
-
 Rows = Literal["tokens", "selected", "segments"]
 Attribute = int | float | str | list[str]
 Number = int | float

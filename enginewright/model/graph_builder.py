@@ -1,4 +1,5 @@
-"""Puts a graph together op by op; families use it, so that each of them reads like the model it describes."""
+"""Puts a graph together op by op; families use it, so that each of them reads like the model it
+describes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,6 @@ import numpy.typing as npt
 from enginewright.errors import CheckpointError
 from enginewright.model.checkpoint import Checkpoint, file_sha256
 from enginewright.model.graph import (
-    FORMAT,
     Attribute,
     Buffer,
     Constant,
@@ -27,7 +27,8 @@ Shape = tuple[int, ...]
 
 
 class GraphBuilder:
-    """Collects ops, buffers and weights of one graph. Every op has one output at most, named like the op."""
+    """Collects ops, buffers and weights of one graph. Every op has one output at most, named like
+    the op."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
@@ -104,7 +105,7 @@ class GraphBuilder:
         """The verified graph."""
         checkpoint = self.checkpoint
         graph = Graph(
-            format=FORMAT,
+            format="enginewright.graph/1",
             name=checkpoint.name,
             family=family,
             kind="decoder" if kind == "decoder" else "encoder",

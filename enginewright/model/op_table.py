@@ -1,4 +1,5 @@
-"""The op kinds: how many inputs and outputs, which attributes, which shapes. docs/architecture.md, as code."""
+"""The op kinds: how many inputs and outputs, which attributes, which shapes. docs/architecture.md,
+as code."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def _check_linear(graph: Graph, op: Op) -> Problem:
     shapes = _shapes(graph, op)
     wanted = (_width(graph, op.outputs[0]), _width(graph, op.inputs[0]))
     if not 1 <= len(shapes) <= 2 or shapes[0] != wanted or shapes[1:] not in ([], [wanted[:1]]):
-        return f"weights have shapes {shapes}; expected {list(wanted)} and an optional bias [{wanted[0]}]"
+        return f"weights have shapes {shapes}; expected {list(wanted)} and perhaps a bias"
     return _same_rows(graph, op)
 
 

@@ -1,4 +1,4 @@
-"""From what the user wrote to a checkpoint: a path, or a path inside an installed Python package."""
+"""From what the user wrote to a checkpoint: a path, perhaps inside an installed package."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from pathlib import Path, PurePosixPath
 from enginewright.errors import CheckpointError
 from enginewright.model.checkpoint import Checkpoint
 from enginewright.model.read_gguf import read_gguf
-from enginewright.model.read_safetensors import read_safetensors
+from enginewright.model.read_safetensors import SINGLE_FILE, read_safetensors
 
 PACKAGE_PREFIX = "package:"
 
 
 def resolve_checkpoint(spec: str | Path) -> Path:
-    """The file or folder that `spec` names: a path, or `package:NAME/PATH` inside an installed Python package.
+    """The file or folder that `spec` names: a path, or `package:NAME/PATH` inside an installed
+    Python package.
 
     The package is found, not imported.
 
     Raises: CheckpointError if there is nothing there.
     """
     text = str(spec)
-    if text.startswith(PACKAGE_PREFIX):
-        path = _inside_package(text)
-    else:
-        path = Path(spec).expanduser()
+    path = _inside_package(text) if text.startswith(PACKAGE_PREFIX) else Path(spec).expanduser()
     if not path.exists():
         raise CheckpointError(
             f"{text}: there is no file or folder at {path}",
@@ -34,7 +32,8 @@ def resolve_checkpoint(spec: str | Path) -> Path:
 
 
 def read_checkpoint(spec: str | Path, *, sha256: str | None = None) -> Checkpoint:
-    """Read the tables of the checkpoint at `spec`: a .gguf file, a safetensors folder or the weights file inside one.
+    """Read the tables of the checkpoint at `spec`: a .gguf file, a safetensors folder or the
+    weights file inside one.
 
     `sha256` is the expected digest of the weights, or its first digits (at least 8).
 
@@ -48,7 +47,8 @@ def read_checkpoint(spec: str | Path, *, sha256: str | None = None) -> Checkpoin
         else:
             checkpoint = read_safetensors(path)
     elif path.suffix == ".safetensors":
-        checkpoint = read_safetensors(path.parent)
+        is_named_by_folder = path.name == SINGLE_FILE
+        checkpoint = read_safetensors(path.parent, only=None if is_named_by_folder else path.name)
     elif path.suffix == ".json":
         raise CheckpointError(f"{path}: is a JSON file", hint=f"give its folder: {path.parent}")
     else:
@@ -66,7 +66,7 @@ def _check_digest(checkpoint: Checkpoint, expected: str) -> None:
     if not found.startswith(wanted):
         raise CheckpointError(
             f"{checkpoint.described_as}: sha256 is {found}, expected {expected}",
-            hint="this is another checkpoint than the target names; fetch the right one or correct the digest",
+            hint="this is another checkpoint; fetch the right one or correct the digest",
         )
 
 

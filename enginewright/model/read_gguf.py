@@ -37,12 +37,18 @@ def read_gguf(path: Path) -> Checkpoint:
     except CheckpointError:
         raise
     except Exception as error:
-        # The package reports damage through whatever breaks first (IndexError, ValueError, KeyError, …); all of it
+        # The package reports damage through whatever breaks first (IndexError, ValueError,
+        # KeyError, …); all of it
         # means the same to a user.
         raise CheckpointError(
             f"{path}: the GGUF header cannot be read: {type(error).__name__}: {error}",
             hint="the file is truncated or damaged; fetch it again",
         ) from error
+    if config.get("split.count", 1) not in (0, 1):
+        raise CheckpointError(
+            f"{path}: is one of {config['split.count']} parts; files in one part are supported",
+            hint="join the parts with `llama-gguf-split --merge`",
+        )
     if not tensors:
         raise CheckpointError(
             f"{path}: the file holds no tensors", hint="vocabulary-only files cannot be served"
@@ -61,7 +67,8 @@ def read_gguf(path: Path) -> Checkpoint:
 
 
 def _check_header(path: Path) -> int:
-    """Check magic, version and that the counts can be true; give the file's size. The package trusts all of these."""
+    """Check magic, version and that the counts can be true; give the file's size. The package
+    trusts all of these."""
     try:
         file_bytes = path.stat().st_size
         with path.open("rb") as handle:
@@ -98,7 +105,8 @@ def _check_header(path: Path) -> int:
 def _contents(name: str, field: gguf.ReaderField) -> Any:
     value = field.contents()
     if field.types == [gguf.GGUFValueType.ARRAY, gguf.GGUFValueType.STRING]:
-        # contents() decodes one string at a time through NumPy scalars; this is the same, four times as fast.
+        # contents() decodes one string at a time through NumPy scalars; this is the same, four
+        # times as fast.
         return [bytes(field.parts[index]).decode("utf-8") for index in field.data]
     return value
 

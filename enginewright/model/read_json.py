@@ -31,7 +31,8 @@ def read_json_object(path: Path, *, hint: str | None = None) -> dict[str, Any]:
 
 
 class Fields:
-    """Typed look-ups in a configuration; every failure names the file, the field and what was expected."""
+    """Typed look-ups in a configuration; every failure names the file, the field and what was
+    expected."""
 
     def __init__(self, values: Mapping[str, Any], *, source: str, prefix: str = "") -> None:
         self.values = values
@@ -85,7 +86,7 @@ class Fields:
         if value is None:
             raise CheckpointError(
                 f"{self.source}: field `{self.prefix + name}` is missing",
-                hint="the configuration is incomplete; use the one the checkpoint was published with",
+                hint="use the configuration that the checkpoint was published with",
             )
         return value
 

@@ -1,6 +1,7 @@
 """safetensors folders: one file, or shards named by an index.
 
-The `safetensors` library does not tell where a tensor lies, and a host that maps the file must know. So the header is
+The `safetensors` library does not tell where a tensor lies, and a host that maps the file must
+know. So the header is
 read here (a length and a JSON object), and what it says is compared with what the library says.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Never
+from typing import Any, Never, TypeGuard
 
 from safetensors import SafetensorError, safe_open
 
@@ -21,16 +22,19 @@ from enginewright.model.tensor_table import check_no_overlap, check_tensor
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
+_MEANINGLESS_NAMES = ("model", "models", "weights", "checkpoint")
 MOST_HEADER_BYTES = 100_000_000
 """The library's own limit."""
 
 
-def read_safetensors(folder: Path) -> Checkpoint:
+def read_safetensors(folder: Path, *, only: str | None = None) -> Checkpoint:
     """Read config.json and the tensor tables of a folder; the weights stay on disk.
+
+    `only` names the one file that holds the weights; without it model.safetensors or the index does.
 
     Raises: CheckpointError if a file is missing, truncated or damaged.
     """
-    paths = _weight_files(folder)
+    paths = _weight_files(folder) if only is None else [only]
     config = read_json_object(
         folder / "config.json",
         hint="a safetensors folder needs the config.json it was published with",
@@ -40,12 +44,14 @@ def read_safetensors(folder: Path) -> Checkpoint:
         for tensor in read_table(folder / name, file=number):
             if tensor.name in tensors:
                 raise CheckpointError(
-                    f"{folder}: tensor `{tensor.name}` is in both {paths[tensors[tensor.name].file]} and {name}"
+                    f"{folder}: tensor `{tensor.name}` is in both "
+                    f"{paths[tensors[tensor.name].file]} and {name}"
                 )
             tensors[tensor.name] = tensor
-    _check_index(folder, paths, tensors)
+    if only is None:
+        _check_index(folder, paths, tensors)
     return Checkpoint(
-        name=folder.resolve().name,
+        name=_folder_name(folder),
         format="safetensors",
         folder=folder,
         files=tuple(
@@ -57,7 +63,8 @@ def read_safetensors(folder: Path) -> Checkpoint:
 
 
 def read_table(path: Path, *, file: int) -> list[Tensor]:
-    """The tensor table of one safetensors file, in file order; `file` is the index it gets in its checkpoint.
+    """The tensor table of one safetensors file, in file order; `file` is the index it gets in its
+    checkpoint.
 
     Raises: CheckpointError if the file is truncated, damaged or lies about itself.
     """
@@ -73,6 +80,12 @@ def read_table(path: Path, *, file: int) -> list[Tensor]:
     check_no_overlap(path, tensors)
     _compare_with_library(path, tensors)
     return tensors
+
+
+def _folder_name(folder: Path) -> str:
+    """The folder's name, or its parent's if that says more."""
+    whole = folder.resolve()
+    return whole.parent.name if whole.name in _MEANINGLESS_NAMES else whole.name
 
 
 def _weight_files(folder: Path) -> list[str]:
@@ -116,7 +129,8 @@ def _check_shard_name(index: Path, name: str) -> None:
     )
     if is_outside or windows.drive or not name.endswith(".safetensors"):
         raise CheckpointError(
-            f"{index}: names shard {name!r}; a shard is a .safetensors file inside the checkpoint's folder",
+            f"{index}: names shard {name!r}; a shard is a .safetensors file inside the "
+            "checkpoint's folder",
             hint="do not use this checkpoint unless you trust where it comes from",
         )
 
@@ -147,7 +161,8 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int, int]:
             (length,) = struct.unpack("<Q", length_bytes)
             if length > min(MOST_HEADER_BYTES, file_bytes - 8):
                 raise CheckpointError(
-                    f"{path}: the header claims {length} bytes; the file has {file_bytes - 8} behind the length and "
+                    f"{path}: the header claims {length} bytes; the file has {file_bytes - 8} "
+                    "behind the length and "
                     f"{MOST_HEADER_BYTES} are allowed",
                     hint="the file is truncated or is no safetensors file; fetch it again",
                 )
@@ -221,7 +236,7 @@ def _tensor(path: Path, name: str, entry: Any, *, file: int, data_start: int) ->
     )
 
 
-def _is_list_of_sizes(value: Any) -> bool:
+def _is_list_of_sizes(value: Any) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(
         type(item) is int and 0 <= item < 1 << 63 for item in value
     )

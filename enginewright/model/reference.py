@@ -13,7 +13,7 @@ from enginewright.model.ops import OPS, Cache, Floats, Step, whole_sequences
 
 
 class Weights:
-    """Weights and constants of a graph as float32, dequantised when first asked for and then kept."""
+    """Weights and constants of a graph as float32: dequantised when first asked for, then kept."""
 
     def __init__(self, graph: Graph, checkpoint: Checkpoint) -> None:
         self.graph = graph
@@ -31,7 +31,8 @@ class Weights:
 
 
 def empty_caches(graph: Graph, *, slots: int, capacity: int) -> dict[int, Cache]:
-    """A cache of zeros for each layer that the graph writes, `[slots, capacity, kv_heads, head_dim]`."""
+    """A cache of zeros for each layer that the graph writes, `[slots, capacity, kv_heads,
+    head_dim]`."""
     caches = {}
     for op in graph.ops:
         if op.kind == "kv_write":
@@ -69,7 +70,8 @@ def run_step(
 def whole_step(graph: Graph, sequences: list[list[int]]) -> Step:
     """A step of whole sequences with the caches that the graph needs.
 
-    Raises: UsageError for no sequence, an empty one, one beyond the context, or a token that the model lacks.
+    Raises: UsageError for no sequence, an empty one, one beyond the context, or a token that the
+    model lacks.
     """
     dimensions = graph.dimensions
     if not sequences:
@@ -96,7 +98,8 @@ def execute(
     *,
     weights: Weights | None = None,
 ) -> list[Floats]:
-    """What the model answers to whole sequences: logits of every position `[T, vocabulary]`, or embeddings `[width]`.
+    """What the model answers to whole sequences: logits of every position `[T, vocabulary]`, or
+    embeddings `[width]`.
 
     `weights` keeps dequantised weights between calls.
 

@@ -1,7 +1,7 @@
 """Rotary frequencies and their scalings, from either kind of configuration.
 
-Source: `modeling_rope_utils.py` of transformers (linear, llama3, yarn), whose figures the goldens hold; frequencies
-are computed in float64 and rounded once.
+Source: `modeling_rope_utils.py` of transformers (linear, llama3, yarn), whose figures the
+goldens hold; frequencies are computed in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def plain_frequencies(base: float, rotary: int) -> npt.NDArray[np.float64]:
 
 
 def rope_from_config(config: Fields, *, rotary: int) -> Rope:
-    """Rotary part of a Hugging Face config.json: `rope_theta` with `rope_scaling` (before v5), or `rope_parameters`.
+    """Rotary part of a Hugging Face config.json: `rope_theta` with `rope_scaling` (before v5), or
+    `rope_parameters`.
 
     Raises: CheckpointError for a scaling that is not known, or one that lacks a field.
     """
@@ -63,7 +64,8 @@ def rope_from_config(config: Fields, *, rotary: int) -> Rope:
 
 
 def rope_from_gguf(checkpoint: Checkpoint, fields: Fields, *, rotary: int) -> Rope:
-    """Rotary part of GGUF metadata: `rope.freq_base`, `rope.scaling.*` and the optional tensor `rope_freqs.weight`.
+    """Rotary part of GGUF metadata: `rope.freq_base`, `rope.scaling.*` and the optional tensor
+    `rope_freqs.weight`.
 
     Raises: CheckpointError for a scaling that is not known, or one that lacks a field.
     """
@@ -88,7 +90,8 @@ def rope_from_gguf(checkpoint: Checkpoint, fields: Fields, *, rotary: int) -> Ro
         tensor = checkpoint.tensor("rope_freqs.weight")
         if tensor.shape != (rotary // 2,):
             raise CheckpointError(
-                f"{checkpoint.described_as}: tensor `rope_freqs.weight` has shape {list(tensor.shape)}; "
+                f"{checkpoint.described_as}: tensor `rope_freqs.weight` has shape "
+                f"{list(tensor.shape)}; "
                 f"expected [{rotary // 2}]"
             )
         # The converter stores llama3 scaling as divisors of the frequencies.

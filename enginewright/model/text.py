@@ -1,4 +1,5 @@
-"""What a checkpoint says about text: chat template, first and last tokens. GGUF metadata or Hugging Face files."""
+"""What a checkpoint says about text: chat template, first and last tokens. GGUF metadata or Hugging
+Face files."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ END_OF_TURN_TOKENS = (
     "<|end_of_text|>",
     "<|end_of_turn|>",
 )
-"""Control tokens that end an answer whatever the metadata calls the end. Source: llama.cpp's end-of-generation set."""
+"""Control tokens that end an answer whatever the metadata calls the end. Source: llama.cpp's end-
+of-generation set."""
 
 BOS_BY_DEFAULT = {"llama": True, "gpt2": False}
 """`add_bos_token` of GGUF tokenizer models that do not say."""
@@ -38,7 +40,8 @@ def read_text(checkpoint: Checkpoint, *, vocabulary: int) -> Text:
     for token_id in [*text.eos_ids, *([] if text.bos_id is None else [text.bos_id])]:
         if not 0 <= token_id < vocabulary:
             raise CheckpointError(
-                f"{checkpoint.described_as}: token {token_id} lies outside the embedding of {vocabulary} rows"
+                f"{checkpoint.described_as}: token {token_id} lies outside the embedding of "
+                f"{vocabulary} rows"
             )
     return text
 
@@ -53,7 +56,8 @@ def gguf_tokens(checkpoint: Checkpoint) -> tuple[list[str], list[int]]:
     is_texts = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
     if not is_texts or not isinstance(types, list) or len(types) != len(tokens):
         raise CheckpointError(
-            f"{checkpoint.described_as}: fields `tokenizer.ggml.tokens` and `tokenizer.ggml.token_type` must be lists "
+            f"{checkpoint.described_as}: fields `tokenizer.ggml.tokens` and "
+            "`tokenizer.ggml.token_type` must be lists "
             "of one length"
         )
     return tokens, [int(kind) for kind in types]

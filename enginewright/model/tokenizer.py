@@ -1,7 +1,8 @@
 """tokenizer.json for any checkpoint: copied, or built from GGUF metadata.
 
-`encode(text, add_special_tokens=True)` of what is written gives the ids that the model was trained on, bos or
-[CLS] … [SEP] included; chat prompts are encoded with `add_special_tokens=False`, because templates spell them out.
+`encode(text, add_special_tokens=True)` of what is written gives the ids that the model was
+trained on, bos or [CLS] … [SEP] included. Chat prompts are encoded with `add_special_tokens=False`:
+templates spell them out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
     if not path.is_file():
         raise CheckpointError(
             f"{path}: the tokenizer is missing",
-            hint="fetch tokenizer.json with the weights; slow-only tokenizers must be converted first",
+            hint="fetch tokenizer.json with the weights; convert slow-only tokenizers first",
         )
     try:
         tokenizer = Tokenizer.from_file(str(path))
@@ -54,7 +55,8 @@ def read_tokenizer(checkpoint: Checkpoint, *, vocabulary: int) -> Tokenizer:
         raise CheckpointError(f"{checkpoint.described_as}: the tokenizer has no tokens")
     if largest >= vocabulary:
         raise CheckpointError(
-            f"{checkpoint.described_as}: the tokenizer has ids up to {largest}, but the embedding has {vocabulary} "
+            f"{checkpoint.described_as}: the tokenizer has ids up to {largest}, but the embedding "
+            f"has {vocabulary} "
             "rows",
             hint="tokenizer and weights belong to different models",
         )

@@ -1,7 +1,7 @@
 """A Hugging Face tokenizer out of GGUF metadata.
 
-Source: the pre-tokenizers of llama.cpp (`llama-vocab.cpp`), each written as the tokenizer.json that the model's
-authors publish.
+Source: the pre-tokenizers of llama.cpp (`llama-vocab.cpp`), each written as the tokenizer.json
+that the model's authors publish.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def tokenizer_from_gguf(checkpoint: Checkpoint) -> Tokenizer:
             tokenizer = _sentencepiece(fields, tokens)
         else:
             raise CheckpointError(
-                f"{checkpoint.described_as}: tokenizer model `{kind}` is not known; known: gpt2, llama",
+                f"{checkpoint.described_as}: tokenizer model `{kind}` is not known; known: gpt2, "
+                "llama",
                 hint="docs/adding-a-model.md says how to add one",
             )
         _add_tokens(tokenizer, tokens, types)
@@ -80,7 +81,8 @@ def _byte_level(fields: Fields, tokens: list[str]) -> Tokenizer:
     name = fields.text("pre", "default")
     if name not in BYTE_LEVEL_NAMES:
         raise CheckpointError(
-            f"{fields.source}: pre-tokenizer `{name}` is not known; known: {', '.join(BYTE_LEVEL_NAMES)}",
+            f"{fields.source}: pre-tokenizer `{name}` is not known; known: "
+            f"{', '.join(BYTE_LEVEL_NAMES)}",
             hint="docs/adding-a-model.md says how to add one",
         )
     tokenizer = Tokenizer(
@@ -173,7 +175,8 @@ def _merges_from_scores(
     for token_id, token in enumerate(tokens):
         halves = [(token[:cut], token[cut:]) for cut in range(1, len(token))]
         known = [pair for pair in halves if pair[0] in vocabulary and pair[1] in vocabulary]
-        # SentencePiece merges by the score of the whole; among its halves the earlier pieces come first.
+        # SentencePiece merges by the score of the whole; among its halves the earlier pieces come
+        # first.
         known.sort(key=lambda pair: (vocabulary[pair[0]], vocabulary[pair[1]]))
         found += [(-float(scores[token_id]), token_id, pair) for pair in known]
     found.sort(key=lambda entry: entry[:2])

@@ -1,4 +1,5 @@
-"""Whether a graph holds together: every name known, every shape right, every buffer written before it is read."""
+"""Whether a graph holds together: every name known, every shape right, every buffer written before
+it is read."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def _verify_weights(graph: Graph) -> None:
             _refuse(f"`{name}` is both a weight and a constant")
         if prod(constant.shape) != len(constant.values):
             _refuse(
-                f"constant `{name}` has {len(constant.values)} values; its shape is {constant.shape}"
+                f"constant `{name}` has {len(constant.values)} values; its shape is "
+                f"{constant.shape}"
             )
 
 

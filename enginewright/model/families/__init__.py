@@ -1,4 +1,5 @@
-"""Model families: from a checkpoint's configuration to a graph. One file each; the registry is below."""
+"""Model families: from a checkpoint's configuration to a graph. One file each; the registry is
+below."""
 
 from __future__ import annotations
 

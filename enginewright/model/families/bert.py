@@ -1,6 +1,7 @@
 """BERT-like encoders with a pooling head: learnt positions, post-norm layers, both-ways attention.
 
-Source: `modeling_bert.py` of transformers; pooling and normalising as the sentence-transformers folder says
+Source: `modeling_bert.py` of transformers; pooling and normalising as the sentence-transformers
+folder says
 (modules.json, 1_Pooling/config.json).
 """
 
@@ -87,12 +88,14 @@ def _read_config(checkpoint: Checkpoint) -> BertConfig:
     activation = fields.text("hidden_act", "gelu")
     if activation not in GELU_FORMS:
         raise CheckpointError(
-            f"{fields.source}: field `hidden_act` is {activation!r}; expected one of {', '.join(GELU_FORMS)}"
+            f"{fields.source}: field `hidden_act` is {activation!r}; expected one of "
+            f"{', '.join(GELU_FORMS)}"
         )
     position_kind = fields.text("position_embedding_type", "absolute")
     if position_kind != "absolute":
         raise CheckpointError(
-            f"{fields.source}: field `position_embedding_type` is {position_kind!r}; expected absolute"
+            f"{fields.source}: field `position_embedding_type` is {position_kind!r}; expected "
+            "absolute"
         )
     if fields.flag("is_decoder", False):
         raise CheckpointError(f"{fields.source}: BERT as a decoder is not supported")

@@ -1,6 +1,7 @@
 """llama-like decoders: RMS norm, grouped-query attention with RoPE, gated SiLU feed-forward.
 
-Source: `modeling_llama.py`, `modeling_mistral.py` and `modeling_qwen2.py` of transformers. The families differ in
+Source: `modeling_llama.py`, `modeling_mistral.py` and `modeling_qwen2.py` of transformers. The
+families differ in
 biases, windows and names only; `llama_config` reads those.
 """
 

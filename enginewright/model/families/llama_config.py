@@ -124,7 +124,8 @@ def _from_gguf(checkpoint: Checkpoint) -> LlamaConfig:
         epsilon=fields.number("attention.layer_norm_rms_epsilon"),
         rotary=rotary,
         rope=rope_from_gguf(checkpoint, fields, rotary=rotary),
-        # The converter permutes Q and K of llama so that pairs are neighbours; it leaves qwen2 alone.
+        # The converter permutes Q and K of llama so that pairs are neighbours; it leaves qwen2
+        # alone.
         pairing="adjacent" if architecture == "llama" else "half",
         windows=(fields.integer("attention.sliding_window", 0, least=0),) * layers,
         is_tied="output.weight" not in checkpoint.tensors,
@@ -189,6 +190,7 @@ def _embedding_rows(checkpoint: Checkpoint, name: str) -> int:
     shape = checkpoint.tensor(name).shape
     if len(shape) != 2:
         raise CheckpointError(
-            f"{checkpoint.described_as}: tensor `{name}` has shape {list(shape)}; expected two sizes"
+            f"{checkpoint.described_as}: tensor `{name}` has shape {list(shape)}; expected two "
+            "sizes"
         )
     return shape[0]

@@ -1,4 +1,5 @@
-"""What a sentence-transformers folder adds to an encoder: pooling, normalising, the longest sequence."""
+"""What a sentence-transformers folder adds to an encoder: pooling, normalising, the longest
+sequence."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Pooling:
 
 
 def read_pooling(folder: Path, *, width: int, positions: int) -> Pooling:
-    """Pooling of the model in `folder`; without modules.json the mean of the tokens, not normalised.
+    """Pooling of the model in `folder`; without modules.json the mean of the tokens, not
+    normalised.
 
     `width` is the encoder's width, `positions` its longest sequence.
 
@@ -51,7 +53,8 @@ def read_pooling(folder: Path, *, width: int, positions: int) -> Pooling:
             is_normalised = True
         else:
             raise CheckpointError(
-                f"{modules}: module {number} is `{module.get('type')}`; expected Transformer, Pooling and, if any, "
+                f"{modules}: module {number} is `{module.get('type')}`; expected Transformer, "
+                "Pooling and, if any, "
                 "Normalize, in this order"
             )
     if kind is None:
@@ -82,7 +85,8 @@ def _read_mode(path: Path, width: int) -> str:
     fields = Fields(read_json_object(path), source=str(path))
     if fields.integer("word_embedding_dimension", width) != width:
         raise CheckpointError(
-            f"{path}: field `word_embedding_dimension` is {fields.integer('word_embedding_dimension')}; "
+            f"{path}: field `word_embedding_dimension` is "
+            f"{fields.integer('word_embedding_dimension')}; "
             f"the encoder is {width} wide"
         )
     modes = [

@@ -1,6 +1,7 @@
 """What every op means, in NumPy: sums in float64, results rounded once to float32.
 
-`OPS` maps a kind of the op table to its function. A function takes the op, its input buffers, its weights as float32
+`OPS` maps a kind of the op table to its function. A function takes the op, its input buffers, its
+weights as float32
 (dequantised) and the step; it gives the output buffers, and `kv_write` changes the step's cache.
 """
 

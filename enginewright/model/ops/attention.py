@@ -1,4 +1,4 @@
-"""`kv_write`, `attention` (causal, over the cache), `self_attention` (both ways, within a segment)."""
+"""`kv_write`, `attention` (causal, over the cache) and `self_attention` (within a segment)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enginewright.model.ops.step import Doubles, Floats, Step
 
 
 def kv_write(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
-    """Put k, v [tokens, kv_heads · head_dim] into the layer's cache at each row's slot and position."""
+    """Put k, v [tokens, kv_heads · head_dim] into the layer's cache, at each row's place."""
     cache = step.caches[op.integer("layer")]
     shape = (-1, op.integer("kv_heads"), op.integer("head_dim"))
     cache.keys[step.slots, step.positions] = inputs[0].reshape(shape)
@@ -19,8 +19,9 @@ def kv_write(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) ->
 
 
 def attention(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
-    """a [tokens, heads · head_dim]: each row over its slot's cache, positions p − window < s ≤ p (all, if window 0).
+    """a [tokens, heads · head_dim]: each row over its slot's cache.
 
+    A row at position p sees positions s ≤ p, with a window only those above p − window.
     Head h reads key-value head h // (heads / kv_heads).
     """
     heads, kv_heads, head_dim = (op.integer(name) for name in ("heads", "kv_heads", "head_dim"))
@@ -44,7 +45,7 @@ def attention(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -
 
 
 def self_attention(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
-    """a [tokens, heads · head_dim] from q, k, v of that shape: each row over all rows of its segment."""
+    """a [tokens, heads · head_dim] from q, k, v of that shape: each row over its whole segment."""
     q, k, v = (
         part.reshape(len(part), op.integer("heads"), op.integer("head_dim")) for part in inputs
     )
@@ -59,7 +60,10 @@ def self_attention(op: Op, inputs: list[Floats], weights: list[Floats], step: St
 def _weigh(
     q: Floats, k: Floats, v: Floats, visible: npt.NDArray[np.bool_], scale: float
 ) -> Doubles:
-    """softmax(scale · q kᵀ) v by head; q [T, H, D], k, v [S, H, D], visible [T, S]; gives [T, H, D]."""
+    """softmax(scale · q kᵀ) v by head: [T, H, D].
+
+    Shapes: q [T, H, D], k and v [S, H, D], visible [T, S].
+    """
     query, key, value = (np.moveaxis(part.astype(np.float64), 1, 0) for part in (q, k, v))
     scores = scale * (query @ np.swapaxes(key, 1, 2))
     scores = np.where(visible[None], scores, -np.inf)

@@ -21,7 +21,8 @@ def silu_mul(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) ->
 
 
 def gelu(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
-    """y = x/2 · (1 + erf(x/√2)), or with form `tanh` x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³))); [rows, D]."""
+    """y = x/2 · (1 + erf(x/√2)), or with form `tanh` x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)));
+    [rows, D]."""
     x = inputs[0].astype(np.float64)
     if op.attributes["form"] == "erf":
         y = 0.5 * x * (1.0 + erf(x / math.sqrt(2.0)))

@@ -9,7 +9,8 @@ from enginewright.model.ops.step import Doubles, Floats, Step
 
 
 def embed(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
-    """x [tokens, D] from tables [n, D]: rows of the token id, of the position plus its offset, of type 0."""
+    """x [tokens, D] from tables [n, D]: rows of the token id, of the position plus its offset, of
+    type 0."""
     tables = op.attributes["tables"]
     assert isinstance(tables, list)
     total: Doubles = np.zeros((len(step.token_ids), weights[0].shape[1]))

@@ -16,7 +16,8 @@ def rms_norm(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) ->
 
 
 def layer_norm(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
-    """y = (x − mean) / sqrt(variance + epsilon) · w + b; x, y [rows, D], w, b [D]; variance over D, not D − 1."""
+    """y = (x − mean) / sqrt(variance + epsilon) · w + b; x, y [rows, D], w, b [D]; variance over D,
+    not D − 1."""
     x = inputs[0].astype(np.float64)
     centred = x - x.mean(axis=1, keepdims=True)
     variance = np.mean(centred * centred, axis=1, keepdims=True)

@@ -11,8 +11,9 @@ from enginewright.model.ops.step import Floats, Step
 def rope(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
     """y [rows, heads · head_dim] from x of that shape and frequencies [rotary / 2].
 
-    (a, b) → magnitude · (a cos θ − b sin θ, a sin θ + b cos θ), θ = position · frequency in float32, as transformers
-    and llama.cpp have it. Pairs are (2i, 2i + 1) or (i, i + rotary / 2); values behind `rotary` stay.
+    (a, b) → magnitude · (a cos θ − b sin θ, a sin θ + b cos θ), θ = position · frequency rounded to
+    float32, as transformers has it. Pairs are (2i, 2i + 1) or (i, i + rotary / 2); values behind
+    `rotary` stay.
     """
     heads, head_dim, rotary = op.integer("heads"), op.integer("head_dim"), op.integer("rotary")
     x = inputs[0].reshape(-1, heads, head_dim).astype(np.float64)
@@ -22,7 +23,7 @@ def rope(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> lis
     if op.attributes["pairing"] == "adjacent":
         first, second = np.s_[..., 0:rotary:2], np.s_[..., 1:rotary:2]
     else:
-        first, second = np.s_[..., 0 : rotary // 2], np.s_[..., rotary // 2 : rotary]
+        first, second = np.s_[..., 0 : rotary // 2 : 1], np.s_[..., rotary // 2 : rotary : 1]
     y = x.copy()
     y[first] = x[first] * cosine - x[second] * sine
     y[second] = x[first] * sine + x[second] * cosine

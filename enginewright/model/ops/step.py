@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,11 +44,12 @@ class Step:
     def segments(self) -> list[slice]:
         """The rows of each segment."""
         bounds = self.starts.tolist()
-        return [slice(first, last) for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [slice(first, last) for first, last in itertools.pairwise(bounds)]
 
 
 def whole_sequences(sequences: list[list[int]]) -> Step:
-    """A step that runs whole sequences from their first token, one slot each, every row selected; without caches."""
+    """A step that runs whole sequences from their first token, one slot each, every row selected;
+    without caches."""
     lengths = [len(sequence) for sequence in sequences]
     rows = sum(lengths)
     return Step(
