@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from enginewright.errors import CheckpointError
 from enginewright.model.checkpoint import Checkpoint
 from enginewright.model.read_gguf import read_gguf
-from enginewright.model.read_safetensors import SINGLE_FILE, read_safetensors
+from enginewright.model.read_safetensors import INDEX_FILE, SINGLE_FILE, read_safetensors
 
 PACKAGE_PREFIX = "package:"
 
@@ -47,7 +47,8 @@ def read_checkpoint(spec: str | Path, *, sha256: str | None = None) -> Checkpoin
         else:
             checkpoint = read_safetensors(path)
     elif path.suffix == ".safetensors":
-        is_named_by_folder = path.name == SINGLE_FILE
+        has_index = (path.parent / INDEX_FILE).is_file()
+        is_named_by_folder = path.name == SINGLE_FILE or has_index
         checkpoint = read_safetensors(path.parent, only=None if is_named_by_folder else path.name)
     elif path.suffix == ".json":
         raise CheckpointError(f"{path}: is a JSON file", hint=f"give its folder: {path.parent}")

@@ -30,7 +30,7 @@ MOST_HEADER_BYTES = 100_000_000
 def read_safetensors(folder: Path, *, only: str | None = None) -> Checkpoint:
     """Read config.json and the tensor tables of a folder; the weights stay on disk.
 
-    `only` names the one file that holds the weights; without it model.safetensors or the index does.
+    `only` names the one file that holds the weights; else model.safetensors or the index does.
 
     Raises: CheckpointError if a file is missing, truncated or damaged.
     """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 _STORY = (
-    "The lighthouse keeper had counted ships for thirty-one years. Each evening, at 18:45, he "
-    "climbed the spiral stairs, trimmed the wick and wrote the weather in a ledger: wind "
-    "north-west, 4 Beaufort; sea moderate; visibility 12 nautical miles. Nobody read the ledger. In "
-    "winter the supply boat came once a month with flour, paraffin and letters from a sister in Bergen who "
-    "always asked the same question."
+    "The lighthouse keeper had counted ships for thirty-one years. Each evening, at 18:45, he"
+    " climbed the spiral stairs, trimmed the wick and wrote the weather in a ledger: wind "
+    "north-west, 4 Beaufort; sea moderate; visibility 12 nautical miles. Nobody read the "
+    "ledger. In winter the supply boat came once a month with flour, paraffin and letters "
+    "from a sister in Bergen who always asked the same question."
 )
 
 PROMPTS = {
