@@ -1,0 +1,297 @@
+//! A step graph made ready to run: a flat list of kernel calls with every pointer filled in.
+
+use crate::abi;
+use crate::arena::{Live, Placement, place};
+use crate::kernel::Kernel;
+use crate::packing::Packed;
+use crate::pool::{Barrier, Turn};
+use enginewright_core::error::EngineError;
+use enginewright_core::graph::{Graph, Rows};
+use enginewright_core::plan::{Group, Step};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// What a step needs before its pointers are known.
+pub struct Layout<'a> {
+    pub placement: Placement,
+    pub scratch_bytes: usize,
+    groups: Vec<Wiring<'a>>,
+}
+
+/// One group with its kernel and the buffers that cross its border.
+struct Wiring<'a> {
+    group: &'a Group,
+    kernel: &'a Kernel,
+    inputs: Vec<&'a str>,
+    outputs: Vec<&'a str>,
+    /// `(weight, layout)` in the order the kernel sees them.
+    weights: Vec<(&'a str, &'a str)>,
+    layer: Option<u64>,
+    only_selected: bool,
+}
+
+/// Where the pointers of a program point.
+pub struct Places<'a> {
+    pub arena: *mut u8,
+    pub scratch: *mut u8,
+    pub packed: &'a Packed,
+    pub caches: &'a BTreeMap<u64, abi::Cache>,
+    pub threads: u32,
+}
+
+/// One phase of one group.
+struct Entry {
+    call: abi::Call,
+    run: unsafe extern "C" fn(*const abi::Call, u32, u32),
+    phase: u32,
+    group: usize,
+    /// Whether the group computes selected rows only, and has nothing to do without any.
+    only_selected: bool,
+    is_last_phase: bool,
+}
+
+/// A step graph ready to run.
+pub struct Program {
+    entries: Vec<Entry>,
+    /// One for each entry, so that clearing them needs no barrier of its own.
+    tickets: Box<[AtomicU32]>,
+    /// What all calls point to; boxed, so that it stays where it is.
+    step: Box<abi::Step>,
+    pub output: *const f32,
+    pub groups: usize,
+}
+
+// SAFETY: the pointers lead into memory that the executor owns beside the program, and only threads inside
+// `Executor::step` follow them.
+unsafe impl Send for Program {}
+// SAFETY: as above; threads share the program read-only, and kernels keep to their own shares of the buffers.
+unsafe impl Sync for Program {}
+
+impl<'a> Layout<'a> {
+    /// Finds what crosses the groups' borders, and a place for it.
+    ///
+    /// # Errors
+    /// [`EngineError::Kernel`] if a group has more buffers or weights than a call holds or asks for impossible
+    /// scratch, [`EngineError::Memory`] if buffers do not fit the address space.
+    pub fn plan(
+        graph: &'a Graph,
+        step: &'a Step,
+        kernels: &'a HashMap<String, Kernel>,
+        threads: usize,
+    ) -> Result<Self, EngineError> {
+        let groups = wire(graph, step, kernels)?;
+        let mut lives: HashMap<&str, Live> = HashMap::new();
+        let end = groups.len();
+        for (index, wiring) in groups.iter().enumerate() {
+            for &name in &wiring.outputs {
+                let last = if name == graph.output { end } else { index };
+                let bytes = buffer_bytes(graph, step, name).ok_or_else(|| too_large(name))?;
+                lives.insert(name, Live { name: name.to_owned(), bytes, first: index, last });
+            }
+            for name in &wiring.inputs {
+                if let Some(live) = lives.get_mut(name) {
+                    live.last = live.last.max(index);
+                }
+            }
+        }
+        let placement = place(lives.into_values().collect()).ok_or_else(|| too_large("all buffers"))?;
+        let mut scratch_bytes = 0;
+        for wiring in &groups {
+            let bytes = (wiring.kernel.table.scratch)(step.rows as u32, threads as u32);
+            if bytes > isize::MAX as usize / 2 {
+                return Err(broken(wiring.group, format!("asks for {bytes} bytes of scratch")));
+            }
+            scratch_bytes = scratch_bytes.max(bytes);
+        }
+        Ok(Self { placement, scratch_bytes, groups })
+    }
+
+    /// Fills every pointer in.
+    ///
+    /// # Errors
+    /// [`EngineError::Kernel`] if a weight or cache has no place: a broken promise of the checks before.
+    pub fn link(&self, graph: &Graph, places: &Places<'_>) -> Result<Program, EngineError> {
+        let mut step = Box::new(abi::Step {
+            rows: 0,
+            segments: 0,
+            selected: 0,
+            token_ids: null_mut(),
+            positions: null_mut(),
+            slots: null_mut(),
+            starts: null_mut(),
+            selected_rows: null_mut(),
+        });
+        let phases: u32 = self.groups.iter().map(|wiring| wiring.kernel.phases).sum();
+        let tickets: Box<[AtomicU32]> = (0..phases).map(|_| AtomicU32::new(0)).collect();
+        let mut entries = Vec::with_capacity(phases as usize);
+        for (group, wiring) in self.groups.iter().enumerate() {
+            for phase in 0..wiring.kernel.phases {
+                let ticket = &raw const tickets[entries.len()];
+                entries.push(Entry {
+                    call: self.call(wiring, places, &raw mut *step, ticket)?,
+                    run: wiring.kernel.table.run,
+                    phase,
+                    group,
+                    only_selected: wiring.only_selected,
+                    is_last_phase: phase + 1 == wiring.kernel.phases,
+                });
+            }
+        }
+        let output = self.buffer(&graph.output, places).cast_const();
+        Ok(Program { entries, tickets, step, output, groups: self.groups.len() })
+    }
+
+    fn buffer(&self, name: &str, places: &Places<'_>) -> *mut f32 {
+        let offset = self.placement.offsets.get(name).copied().unwrap_or(0);
+        places.arena.wrapping_add(offset).cast()
+    }
+
+    fn call(
+        &self,
+        wiring: &Wiring<'_>,
+        places: &Places<'_>,
+        step: *const abi::Step,
+        ticket: *const AtomicU32,
+    ) -> Result<abi::Call, EngineError> {
+        let mut call = abi::Call {
+            step,
+            threads: places.threads,
+            inputs: [std::ptr::null(); abi::MAX_BUFFERS],
+            outputs: [null_mut(); abi::MAX_BUFFERS],
+            weights: [std::ptr::null(); abi::MAX_WEIGHTS],
+            cache: abi::Cache { keys: null_mut(), values: null_mut(), slot_bytes: 0, capacity: 0 },
+            scratch: places.scratch,
+            ticket,
+        };
+        for (slot, name) in call.inputs.iter_mut().zip(&wiring.inputs) {
+            *slot = self.buffer(name, places).cast_const();
+        }
+        for (slot, name) in call.outputs.iter_mut().zip(&wiring.outputs) {
+            *slot = self.buffer(name, places);
+        }
+        for (slot, (name, layout)) in call.weights.iter_mut().zip(&wiring.weights) {
+            let address = places.packed.address(name, layout);
+            *slot = address
+                .ok_or_else(|| broken(wiring.group, format!("{name} was not packed. This is a bug")))?;
+        }
+        if let Some(layer) = wiring.layer {
+            let cache = places.caches.get(&layer);
+            call.cache = *cache
+                .ok_or_else(|| broken(wiring.group, format!("layer {layer} has no cache. This is a bug")))?;
+        }
+        Ok(call)
+    }
+}
+
+impl Program {
+    /// Points the calls at the rows of one batch and clears the tickets.
+    pub fn set_step(&mut self, step: abi::Step) {
+        *self.step = step;
+        for ticket in &self.tickets {
+            ticket.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// One thread's part of the whole step; every thread of the pool calls it. With `clock`, thread 0 adds the
+    /// nanoseconds of each group, barriers included, to `[groups]` counters.
+    ///
+    /// # Safety
+    /// The batch that [`Self::set_step`] was given is alive and has been checked against the step's limits.
+    pub unsafe fn run(&self, thread: usize, barrier: &Barrier, turn: &mut Turn, clock: Option<&[AtomicU64]>) {
+        let nothing_selected = self.step.selected == 0;
+        let mut begin = clock.filter(|_| thread == 0).map(|counters| (counters, Instant::now()));
+        for entry in &self.entries {
+            if entry.only_selected && nothing_selected {
+                continue;
+            }
+            // SAFETY: pointers and limits as the contract wants them; the caller vouches for the batch.
+            unsafe { (entry.run)(&entry.call, entry.phase, thread as u32) };
+            barrier.wait(thread, turn);
+            if let Some((counters, last)) = &mut begin
+                && entry.is_last_phase
+            {
+                let now = Instant::now();
+                counters[entry.group].fetch_add((now - *last).as_nanos() as u64, Ordering::Relaxed);
+                *last = now;
+            }
+        }
+    }
+}
+
+/// What crosses each group's border, in the order of the contract.
+fn wire<'a>(
+    graph: &'a Graph,
+    step: &'a Step,
+    kernels: &'a HashMap<String, Kernel>,
+) -> Result<Vec<Wiring<'a>>, EngineError> {
+    let mut readers: HashMap<&str, HashSet<usize>> = HashMap::new();
+    for (index, group) in step.groups.iter().enumerate() {
+        for name in group.graph_ops(graph).flat_map(|op| &op.inputs) {
+            readers.entry(name).or_default().insert(index);
+        }
+    }
+    let mut wirings = Vec::with_capacity(step.groups.len());
+    for (index, group) in step.groups.iter().enumerate() {
+        let object = group.object.as_deref().unwrap_or_default();
+        let kernel =
+            kernels.get(object).ok_or_else(|| broken(group, format!("object `{object}` is not loaded")))?;
+        let produced: Vec<&str> =
+            group.graph_ops(graph).flat_map(|op| &op.outputs).map(String::as_str).collect();
+        let mut inputs: Vec<&str> = Vec::new();
+        for name in group.graph_ops(graph).flat_map(|op| &op.inputs) {
+            if !produced.contains(&name.as_str()) && !inputs.contains(&name.as_str()) {
+                inputs.push(name);
+            }
+        }
+        let is_read_outside =
+            |name: &str| readers.get(name).is_some_and(|groups| groups.iter().any(|&reader| reader != index));
+        let outputs: Vec<&str> =
+            produced.iter().copied().filter(|name| *name == graph.output || is_read_outside(name)).collect();
+        let names = group.graph_ops(graph).flat_map(|op| &op.weights);
+        let weights: Vec<(&str, &str)> =
+            names.zip(&group.layouts).map(|(name, layout)| (name.as_str(), layout.as_str())).collect();
+        let most = [
+            ("inputs", inputs.len(), abi::MAX_BUFFERS),
+            ("outputs", outputs.len(), abi::MAX_BUFFERS),
+            ("weights", weights.len(), abi::MAX_WEIGHTS),
+        ];
+        if let Some((what, count, limit)) = most.into_iter().find(|&(_, count, limit)| count > limit) {
+            return Err(broken(group, format!("has {count} {what}; a call holds {limit}")));
+        }
+        let only_selected = !produced.is_empty()
+            && produced
+                .iter()
+                .all(|name| graph.buffers.get(*name).is_some_and(|buffer| buffer.rows == Rows::Selected));
+        let layer = group.graph_ops(graph).find_map(|op| op.cache_site()).map(|site| site.layer);
+        wirings.push(Wiring { group, kernel, inputs, outputs, weights, layer, only_selected });
+    }
+    Ok(wirings)
+}
+
+fn buffer_bytes(graph: &Graph, step: &Step, name: &str) -> Option<usize> {
+    let buffer = graph.buffers.get(name)?;
+    let rows = match buffer.rows {
+        Rows::Selected => step.selected,
+        // There are at most as many segments as rows.
+        Rows::Tokens | Rows::Segments => step.rows,
+    };
+    usize::try_from(rows.checked_mul(buffer.width)?.checked_mul(4)?).ok()
+}
+
+fn too_large(what: &str) -> EngineError {
+    EngineError::Memory {
+        bytes: usize::MAX,
+        purpose: format!("buffers ({what})"),
+        hint: "plan fewer rows".into(),
+    }
+}
+
+fn broken(group: &Group, reason: String) -> EngineError {
+    EngineError::Kernel {
+        kernel: group.kernel.clone(),
+        reason: format!("group {}: {reason}", group.id),
+        hint: "build the engine again".into(),
+    }
+}
