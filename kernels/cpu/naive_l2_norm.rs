@@ -1,0 +1,45 @@
+//! y = x / max(|x|, epsilon); float32.
+//!
+//! ```toml
+//! name = "naive_l2_norm"
+//! pattern = "l2_norm"
+//! rows = ["tokens", "selected", "segments"]
+//! steps = ["prefill", "decode", "encode"]
+//! ```
+
+#[macro_use]
+#[path = "abi.rs"]
+mod abi;
+#[path = "naive_rows.rs"]
+mod rows;
+#[path = "naive_sum.rs"]
+mod sum;
+
+use abi::Call;
+use rows::{own_rows, row, row_mut};
+use sum::dot;
+
+const WIDTH: usize = constant!("EW_OP0_WIDTH", 384);
+const EPSILON: f32 = float_constant!("EW_OP0_EPSILON_BITS", 1e-12);
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ew_scratch(_rows: u32, _threads: u32) -> usize {
+    0
+}
+
+/// # Safety
+/// `call` holds what `abi.rs` promises.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ew_run(call: *const Call, _phase: u32, thread: u32) {
+    unsafe {
+        let call = &*call;
+        for number in own_rows(call, thread) {
+            let x = row(call.inputs[0], number, WIDTH);
+            let length = dot(x, x).sqrt().max(EPSILON);
+            let y = row_mut(call.outputs[0], number, WIDTH);
+            for i in 0..WIDTH {
+                y[i] = x[i] / length;
+            }
+        }
+    }
+}
