@@ -102,16 +102,8 @@ struct Range {
 impl Range {
     unsafe fn of(call: &Call, row: usize) -> Self {
         let end = unsafe { *(*call.step).positions.add(row) } as usize + 1;
-        let first = if WINDOW == 0 {
-            0
-        } else {
-            end.saturating_sub(WINDOW)
-        };
-        Self {
-            first,
-            end,
-            part: (end - first).div_ceil(BLOCK).div_ceil(PARTS) * BLOCK,
-        }
+        let first = if WINDOW == 0 { 0 } else { end.saturating_sub(WINDOW) };
+        Self { first, end, part: (end - first).div_ceil(BLOCK).div_ceil(PARTS) * BLOCK }
     }
 
     fn parts(&self) -> usize {
@@ -137,9 +129,7 @@ unsafe fn attend_units(call: &Call, first: usize, last: usize) {
 }
 
 fn part_at(call: &Call, row: usize, head: usize, part: usize) -> *mut f32 {
-    call.scratch
-        .cast::<f32>()
-        .wrapping_add(((row * HEADS + head) * PARTS + part) * PART_FLOATS)
+    call.scratch.cast::<f32>().wrapping_add(((row * HEADS + head) * PARTS + part) * PART_FLOATS)
 }
 
 /// Running result of one query head.
@@ -165,10 +155,8 @@ unsafe fn attend(call: &Call, row: usize, kv_head: usize, part: usize, range: Ra
             keys: cached_head(call.cache.keys, &call.cache, slot, kv_head),
             values: cached_head(call.cache.values, &call.cache, slot, kv_head),
         };
-        let (first, end) = (
-            range.first + part * range.part,
-            range.end.min(range.first + (part + 1) * range.part),
-        );
+        let (first, end) =
+            (range.first + part * range.part, range.end.min(range.first + (part + 1) * range.part));
         let mut running = [Running {
             most: f32::NEG_INFINITY,
             weights: Lanes::splat(0.0),

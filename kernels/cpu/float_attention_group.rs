@@ -29,10 +29,7 @@ pub const WINDOW: usize = WINDOWS[0];
 /// Vectors of a head.
 pub const COLUMNS: usize = HEAD_DIM / WIDTH;
 
-const _: () = assert!(
-    HEADS.is_multiple_of(KV_HEADS),
-    "query heads share key heads evenly"
-);
+const _: () = assert!(HEADS.is_multiple_of(KV_HEADS), "query heads share key heads evenly");
 const _: () = assert!(HEAD_DIM.is_multiple_of(16), "heads are whole vectors");
 
 /// Whether cache elements are f16 and not f32.
@@ -43,31 +40,18 @@ const CACHE_IS_HEAD_MAJOR: bool =
 /// Bytes of a cache element.
 pub const ELEMENT_BYTES: usize = if CACHE_IS_F16 { 2 } else { 4 };
 /// Elements between a position and the next of the same head.
-pub const POSITION_STRIDE: usize = if IS_CAUSAL && CACHE_IS_HEAD_MAJOR {
-    HEAD_DIM
-} else {
-    KV_HEADS * HEAD_DIM
-};
+pub const POSITION_STRIDE: usize =
+    if IS_CAUSAL && CACHE_IS_HEAD_MAJOR { HEAD_DIM } else { KV_HEADS * HEAD_DIM };
 
 /// Position 0 of head `head` in slot `slot` of the keys or the values.
 #[inline(always)]
 pub unsafe fn cached_head(base: *const u8, cache: &Cache, slot: usize, head: usize) -> *const u8 {
-    let heads_apart = if CACHE_IS_HEAD_MAJOR {
-        cache.capacity as usize * HEAD_DIM
-    } else {
-        HEAD_DIM
-    };
+    let heads_apart = if CACHE_IS_HEAD_MAJOR { cache.capacity as usize * HEAD_DIM } else { HEAD_DIM };
     unsafe { base.add(slot * cache.slot_bytes + head * heads_apart * ELEMENT_BYTES) }
 }
 
 /// A vector of cache elements as float32.
 #[inline(always)]
 pub unsafe fn load_cached(at: *const u8) -> Lanes {
-    unsafe {
-        if CACHE_IS_F16 {
-            Lanes::load_half(at.cast())
-        } else {
-            Lanes::load(at.cast())
-        }
-    }
+    unsafe { if CACHE_IS_F16 { Lanes::load_half(at.cast()) } else { Lanes::load(at.cast()) } }
 }

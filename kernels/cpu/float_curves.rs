@@ -21,19 +21,8 @@ pub fn exponential(x: Lanes) -> Lanes {
     let whole = x.times(Lanes::splat(core::f32::consts::LOG2_E)).whole();
     let rest = whole.times_plus(Lanes::splat(-0.693_359_4), x);
     let rest = whole.times_plus(Lanes::splat(2.121_944_4e-4), rest);
-    let series = polynomial(
-        rest,
-        [
-            1.0 / 5040.0,
-            1.0 / 720.0,
-            1.0 / 120.0,
-            1.0 / 24.0,
-            1.0 / 6.0,
-            0.5,
-            1.0,
-            1.0,
-        ],
-    );
+    let series =
+        polynomial(rest, [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0]);
     series.times_two_to(whole)
 }
 
@@ -53,14 +42,7 @@ pub fn error_function(x: Lanes) -> Lanes {
     let (size, square) = (x.magnitude(), x.times(x));
     let near = polynomial(
         square,
-        [
-            -5.967_617e-4,
-            4.991_194_2e-3,
-            -2.676_813_5e-2,
-            1.128_199_3e-1,
-            -3.761_253_4e-1,
-            1.283_791_7e-1,
-        ],
+        [-5.967_617e-4, 4.991_194_2e-3, -2.676_813_5e-2, 1.128_199_3e-1, -3.761_253_4e-1, 1.283_791_7e-1],
     );
     let near = near.times_plus(x, x);
     // Past 4 the result is 1 in float32.
@@ -81,19 +63,13 @@ pub fn error_function(x: Lanes) -> Lanes {
 #[inline(always)]
 pub fn gelu_erf(x: Lanes) -> Lanes {
     let half = x.times(Lanes::splat(0.5));
-    half.times_plus(
-        error_function(x.times(Lanes::splat(core::f32::consts::FRAC_1_SQRT_2))),
-        half,
-    )
+    half.times_plus(error_function(x.times(Lanes::splat(core::f32::consts::FRAC_1_SQRT_2))), half)
 }
 
 /// x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2, as x / (1 + e^-2t).
 #[inline(always)]
 pub fn gelu_tanh(x: Lanes) -> Lanes {
-    let cubic = x
-        .times(x)
-        .times_plus(Lanes::splat(0.044_715), Lanes::splat(1.0))
-        .times(x);
+    let cubic = x.times(x).times_plus(Lanes::splat(0.044_715), Lanes::splat(1.0)).times(x);
     let inverse = cubic.times(Lanes::splat(-1.595_769)).smaller(Lanes::splat(88.0));
     x.over(Lanes::splat(1.0).plus(exponential(inverse)))
 }

@@ -65,11 +65,7 @@ impl Lanes {
     /// Signed bytes as floats.
     #[inline(always)]
     pub unsafe fn load_bytes(at: *const i8) -> Self {
-        unsafe {
-            Self(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(
-                at.cast(),
-            ))))
-        }
+        unsafe { Self(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(at.cast())))) }
     }
 
     #[inline(always)]
@@ -120,23 +116,14 @@ impl Lanes {
     pub fn with_sign_of(self, other: Self) -> Self {
         unsafe {
             let sign = _mm256_set1_ps(-0.0);
-            Self(_mm256_or_ps(
-                _mm256_andnot_ps(sign, self.0),
-                _mm256_and_ps(sign, other.0),
-            ))
+            Self(_mm256_or_ps(_mm256_andnot_ps(sign, self.0), _mm256_and_ps(sign, other.0)))
         }
     }
 
     /// `yes` where `self < bound`, else `no`.
     #[inline(always)]
     pub fn choose_below(self, bound: Self, yes: Self, no: Self) -> Self {
-        unsafe {
-            Self(_mm256_blendv_ps(
-                no.0,
-                yes.0,
-                _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, bound.0),
-            ))
-        }
+        unsafe { Self(_mm256_blendv_ps(no.0, yes.0, _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, bound.0))) }
     }
 
     /// The nearest whole number, halves to even.
@@ -177,18 +164,18 @@ impl Lanes {
         }
     }
 
-    /// Lane `i` of the result is the sum of the lanes of vector `i`.
+    /// Lane `i` of the result is the sum of the lanes of vector `i`: halving and interleaving, 8 shuffles.
     #[inline(always)]
-    pub fn sums(mut rows: [Self; WIDTH]) -> Self {
-        transpose(&mut rows);
-        let mut step = WIDTH / 2;
-        while step > 0 {
-            for i in 0..step {
-                rows[i] = rows[i].plus(rows[i + step]);
+    pub fn sums(rows: [Self; WIDTH]) -> Self {
+        unsafe {
+            let mut fours = [_mm256_setzero_ps(); 2];
+            for (four, rows) in fours.iter_mut().zip(rows.as_chunks::<4>().0) {
+                let [a, b, c, d] = rows.map(|row| row.0);
+                *four = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
             }
-            step /= 2;
+            let low = _mm256_permute2f128_ps::<0x20>(fours[0], fours[1]);
+            Self(_mm256_add_ps(low, _mm256_permute2f128_ps::<0x31>(fours[0], fours[1])))
         }
-        rows[0]
     }
 }
 

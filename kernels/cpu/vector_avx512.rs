@@ -65,11 +65,7 @@ impl Lanes {
     /// Signed bytes as floats.
     #[inline(always)]
     pub unsafe fn load_bytes(at: *const i8) -> Self {
-        unsafe {
-            Self(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(
-                at.cast(),
-            ))))
-        }
+        unsafe { Self(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(at.cast())))) }
     }
 
     #[inline(always)]
@@ -120,10 +116,7 @@ impl Lanes {
     pub fn with_sign_of(self, other: Self) -> Self {
         unsafe {
             let sign = _mm512_set1_ps(-0.0);
-            Self(_mm512_or_ps(
-                _mm512_andnot_ps(sign, self.0),
-                _mm512_and_ps(sign, other.0),
-            ))
+            Self(_mm512_or_ps(_mm512_andnot_ps(sign, self.0), _mm512_and_ps(sign, other.0)))
         }
     }
 
@@ -139,11 +132,7 @@ impl Lanes {
     /// The nearest whole number, halves to even.
     #[inline(always)]
     pub fn whole(self) -> Self {
-        unsafe {
-            Self(_mm512_roundscale_ps::<
-                { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
-            >(self.0))
-        }
+        unsafe { Self(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) }
     }
 
     /// `self * 2^power` for whole `power`; underflows to zero.
@@ -164,18 +153,26 @@ impl Lanes {
         unsafe { _mm512_reduce_max_ps(self.0) }
     }
 
-    /// Lane `i` of the result is the sum of the lanes of vector `i`.
+    /// Lane `i` of the result is the sum of the lanes of vector `i`: halving and interleaving, 30 shuffles.
     #[inline(always)]
-    pub fn sums(mut rows: [Self; WIDTH]) -> Self {
-        transpose(&mut rows);
-        let mut step = WIDTH / 2;
-        while step > 0 {
-            for i in 0..step {
-                rows[i] = rows[i].plus(rows[i + step]);
+    pub fn sums(rows: [Self; WIDTH]) -> Self {
+        unsafe {
+            // One vector for four rows: in each 128-bit lane, the sums of that lane of the four.
+            let mut fours = [_mm512_setzero_ps(); 4];
+            for (four, rows) in fours.iter_mut().zip(rows.as_chunks::<4>().0) {
+                let [a, b, c, d] = rows.map(|row| row.0);
+                let first = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+                let second = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+                let (first, second) = (_mm512_castps_pd(first), _mm512_castps_pd(second));
+                let low = _mm512_castpd_ps(_mm512_unpacklo_pd(first, second));
+                *four = _mm512_add_ps(low, _mm512_castpd_ps(_mm512_unpackhi_pd(first, second)));
             }
-            step /= 2;
+            let halves = |a, b| {
+                let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
+                _mm512_add_ps(even, _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b))
+            };
+            Self(halves(halves(fours[0], fours[1]), halves(fours[2], fours[3])))
         }
-        rows[0]
     }
 }
 
