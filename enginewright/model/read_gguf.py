@@ -11,6 +11,7 @@ import gguf
 from enginewright.errors import CheckpointError
 from enginewright.model.checkpoint import Checkpoint, CheckpointFile, Tensor
 from enginewright.model.dtypes import SUPPORTED
+from enginewright.model.gguf_extents import check_extents
 from enginewright.model.tensor_table import check_no_overlap, check_tensor
 
 VERSION = 3
@@ -26,6 +27,7 @@ def read_gguf(path: Path) -> Checkpoint:
     Raises: CheckpointError if the file is truncated, damaged, or not GGUF version 3.
     """
     file_bytes = _check_header(path)
+    check_extents(path)
     try:
         reader = gguf.GGUFReader(path)
         config = {

@@ -52,9 +52,9 @@ class Fields:
         return int(value)
 
     def number(self, name: str, default: float | None = None, *, least: float = 0.0) -> float:
-        """A finite number of at least `least`."""
+        """A finite number of at least `least`, within the range of float32."""
         value = self._value(name, default)
-        if type(value) not in (int, float) or not least <= value < float("inf"):
+        if type(value) not in (int, float) or not least <= value <= 3e38:
             self._refuse(name, value, f"a finite number of at least {least}")
         return float(value)
 

@@ -16,6 +16,9 @@ from enginewright.errors import CheckpointError
 from enginewright.model.checkpoint import Checkpoint
 from enginewright.model.read_json import Fields
 
+LEAST_BASE = 1.001
+"""Below, the frequencies would rise."""
+
 KNOWN_SCALINGS = ("default", "none", "linear", "llama3", "yarn")
 
 
@@ -42,9 +45,9 @@ def rope_from_config(config: Fields, *, rotary: int) -> Rope:
     """
     section = config.section("rope_parameters") or config.section("rope_scaling")
     if section is not None and "rope_theta" in section:
-        base = section.number("rope_theta")
+        base = section.number("rope_theta", least=LEAST_BASE)
     else:
-        base = config.number("rope_theta", 10000.0)
+        base = config.number("rope_theta", 10000.0, least=LEAST_BASE)
     frequencies = plain_frequencies(base, rotary)
     magnitude = 1.0
     if section is not None:
@@ -69,7 +72,7 @@ def rope_from_gguf(checkpoint: Checkpoint, fields: Fields, *, rotary: int) -> Ro
 
     Raises: CheckpointError for a scaling that is not known, or one that lacks a field.
     """
-    base = fields.number("rope.freq_base", 10000.0)
+    base = fields.number("rope.freq_base", 10000.0, least=LEAST_BASE)
     frequencies = plain_frequencies(base, rotary)
     magnitude = 1.0
     kind = fields.text("rope.scaling.type", "linear" if "rope.scale_linear" in fields else "none")

@@ -43,6 +43,7 @@ def read_text(checkpoint: Checkpoint, *, vocabulary: int) -> Text:
                 f"{checkpoint.described_as}: token {token_id} lies outside the embedding of "
                 f"{vocabulary} rows"
             )
+    _check_unicode(checkpoint, text)
     return text
 
 
@@ -68,6 +69,17 @@ def adds_bos(fields: Fields) -> bool:
     default = BOS_BY_DEFAULT.get(fields.text("model", "gpt2"), False)
     # llama.cpp has the pre-tokenizer of llama 3 add it unless told otherwise.
     return fields.flag("add_bos_token", default or fields.text("pre", "default") == "llama-bpe")
+
+
+def _check_unicode(checkpoint: Checkpoint, text: Text) -> None:
+    for name in ("chat_template", "bos_token", "eos_token"):
+        try:
+            (getattr(text, name) or "").encode("utf-8")
+        except UnicodeEncodeError as error:
+            # JSON can spell half a surrogate pair; UTF-8 cannot.
+            raise CheckpointError(
+                f"{checkpoint.described_as}: the {name} is no Unicode text: {error.reason}"
+            ) from error
 
 
 def _from_gguf(checkpoint: Checkpoint) -> Text:

@@ -12,6 +12,11 @@ from enginewright.model.rope import Rope, rope_from_config, rope_from_gguf
 GGUF_ARCHITECTURES = ("llama", "qwen2")
 CONFIG_MODEL_TYPES = ("llama", "mistral", "qwen2")
 
+MOST_LAYERS = 4096
+MOST_HEAD_VALUES = 1 << 16
+MOST_WIDTH = 1 << 24
+"""Bounds far above any model, so that a damaged field costs no memory."""
+
 GGUF_NAMES = {
     "embedding": "token_embd.weight",
     "attention_norm": "blk.{}.attn_norm.weight",
@@ -103,15 +108,15 @@ def _from_gguf(checkpoint: Checkpoint) -> LlamaConfig:
             f"{checkpoint.described_as}: field `{architecture}.expert_count` is "
             f"{fields.integer('expert_count')}; mixtures of experts are not supported"
         )
-    hidden = fields.integer("embedding_length")
-    heads = fields.integer("attention.head_count")
-    head_dim = fields.integer("attention.key_length", hidden // heads)
+    hidden = fields.integer("embedding_length", most=MOST_WIDTH)
+    heads = fields.integer("attention.head_count", most=MOST_HEAD_VALUES)
+    head_dim = fields.integer("attention.key_length", hidden // heads, most=MOST_HEAD_VALUES)
     if fields.integer("attention.value_length", head_dim) != head_dim:
         raise CheckpointError(
             f"{checkpoint.described_as}: keys and values of different length are not supported"
         )
-    rotary = fields.integer("rope.dimension_count", head_dim)
-    layers = fields.integer("block_count")
+    rotary = fields.integer("rope.dimension_count", head_dim, most=MOST_HEAD_VALUES)
+    layers = fields.integer("block_count", most=MOST_LAYERS)
     return LlamaConfig(
         hidden=hidden,
         layers=layers,
@@ -140,15 +145,16 @@ def _from_config(checkpoint: Checkpoint) -> LlamaConfig:
         raise CheckpointError(
             f"{fields.source}: field `hidden_act` is {activation!r}; expected silu"
         )
-    hidden = fields.integer("hidden_size")
-    heads = fields.integer("num_attention_heads")
-    head_dim = fields.integer("head_dim", hidden // heads)
-    rope_section = fields.section("rope_parameters")
-    share = fields.number("partial_rotary_factor", 1.0)
-    if rope_section is not None:
-        share = rope_section.number("partial_rotary_factor", share)
-    rotary = int(head_dim * share)
-    layers = fields.integer("num_hidden_layers")
+    hidden = fields.integer("hidden_size", most=MOST_WIDTH)
+    heads = fields.integer("num_attention_heads", most=MOST_HEAD_VALUES)
+    head_dim = fields.integer("head_dim", hidden // heads, most=MOST_HEAD_VALUES)
+    for section in (fields, fields.section("rope_parameters")):
+        if section is not None and section.number("partial_rotary_factor", 1.0) != 1.0:
+            raise CheckpointError(
+                f"{section.source}: field `partial_rotary_factor` is "
+                f"{section.number('partial_rotary_factor')}; these families turn whole heads"
+            )
+    layers = fields.integer("num_hidden_layers", most=MOST_LAYERS)
     prefix = "" if CONFIG_NAMES["embedding"] in checkpoint.tensors else "model."
     names = {role: prefix + name for role, name in CONFIG_NAMES.items()} | {"head": "lm_head"}
     return LlamaConfig(
@@ -161,8 +167,8 @@ def _from_config(checkpoint: Checkpoint) -> LlamaConfig:
         vocabulary=_embedding_rows(checkpoint, names["embedding"]),
         context=fields.integer("max_position_embeddings"),
         epsilon=fields.number("rms_norm_eps", 1e-6),
-        rotary=rotary,
-        rope=rope_from_config(fields, rotary=rotary),
+        rotary=head_dim,
+        rope=rope_from_config(fields, rotary=head_dim),
         pairing="half",
         windows=_windows(fields, layers),
         is_tied=fields.flag("tie_word_embeddings", False),
