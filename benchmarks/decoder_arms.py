@@ -1,13 +1,16 @@
-"""Engines that a decoder benchmark can put side by side: each block starts every arm as a fresh process.
+"""Engines that a decoder benchmark can put side by side: each block starts every arm as a fresh
+process.
 
-`run(prompt, generate)` answers the same record for every arm: `first_token_s` (prompt sent to first token seen) and
-`token_s` (gaps between later tokens), by a clock outside the measured engine where there is a server, and inside the
-peer's own process where there is none (which favours the peer: it pays for no HTTP).
+`run(prompt, generate)` answers the same record for every arm: `first_token_s` (prompt sent to first
+token seen) and `token_s` (gaps between later tokens), by a clock outside the measured engine where
+there is a server, and inside the peer's own process where there is none (which favours the peer: it
+pays for no HTTP).
 """
 
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import re
 import subprocess
@@ -118,9 +121,7 @@ class Enginewright:
         connection = http.client.HTTPConnection(self.address, timeout=300)
         payload = json.dumps(body)
         start = time.perf_counter()
-        connection.request(
-            "POST", "/v1/completions", payload, {"Content-Type": "application/json"}
-        )
+        connection.request("POST", "/v1/completions", payload, {"Content-Type": "application/json"})
         response = connection.getresponse()
         if response.status != 200:
             raise RuntimeError(f"{response.status}: {response.read().decode()}")
@@ -139,7 +140,7 @@ class Enginewright:
             raise RuntimeError(f"asked for {generate} tokens, got {len(tokens)}")
         return Generation(
             first_token_s=times[0] - start,
-            token_s=tuple(b - a for a, b in zip(times, times[1:], strict=False)),
+            token_s=tuple(b - a for a, b in itertools.pairwise(times)),
             tokens=tuple(tokens),
         )
 

@@ -1,11 +1,13 @@
 """Export all-MiniLM-L6-v2 to ONNX for the onnxruntime peer, plain and fused.
 
-Runs in a throwaway environment with torch, transformers, onnx and onnxruntime (see `benchmarks/README.md`):
+Runs in a throwaway environment with torch, transformers, onnx and onnxruntime (see
+`benchmarks/README.md`):
 
     python export_minilm_onnx.py MODEL_FOLDER OUT_FOLDER
 
-Writes `minilm.onnx` (exported as it is) and `minilm.fused.onnx` (onnxruntime's own transformer optimiser: fused
-attention, embedding, skip-layer-norm and bias-gelu), so that the peer runs in its best configuration.
+Writes `minilm.onnx` (exported as it is) and `minilm.fused.onnx` (onnxruntime's own transformer
+optimiser: fused attention, embedding, skip-layer-norm and bias-gelu), so that the peer runs in its
+best configuration.
 """
 
 from __future__ import annotations
@@ -26,9 +28,7 @@ class LastHiddenState(torch.nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(
-        self, ids: torch.Tensor, mask: torch.Tensor, kinds: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
         answer = self.model(input_ids=ids, attention_mask=mask, token_type_ids=kinds)
         return answer.last_hidden_state
 
@@ -36,7 +36,9 @@ class LastHiddenState(torch.nn.Module):
 def main() -> None:
     model_folder, out_folder = Path(sys.argv[1]), Path(sys.argv[2])
     out_folder.mkdir(parents=True, exist_ok=True)
-    model = AutoModel.from_pretrained(model_folder, dtype=torch.float32, attn_implementation="eager")
+    model = AutoModel.from_pretrained(
+        model_folder, dtype=torch.float32, attn_implementation="eager"
+    )
     model.eval()
     ids = torch.randint(1000, 2000, (2, 16))
     plain = out_folder / "minilm.onnx"

@@ -1,15 +1,18 @@
 """llama.cpp behind a line protocol, so that a benchmark can interleave it with other engines.
 
-Runs in a virtual environment of its own that has `llama-cpp-python` built for the native processor (see
-`benchmarks/README.md`). Calls `llama_decode` directly, as llama.cpp's own `llama-bench` does: no HTTP, no Python
-sampler, so the peer is shown at its best. Greedy choice is one NumPy argmax over the logits in place.
+Runs in a virtual environment of its own that has `llama-cpp-python` built for the native processor
+(see `benchmarks/README.md`). Calls `llama_decode` directly, as llama.cpp's own `llama-bench` does:
+no HTTP, no Python sampler, so the peer is shown at its best. Greedy choice is one NumPy argmax over
+the logits in place.
 
 One JSON object a line on stdin, one answer a line on stdout:
 
-    {"prompt": [ids], "generate": 32}  ->  {"prefill_s", "first_token_s", "token_s": [...], "tokens": [...]}
-    {"memory": true}                   ->  {"before_kib", "peak_kib"}: this process without the model, and its peak
+    {"prompt": [ids], "generate": 32}  ->  {"prefill_s", "first_token_s", "token_s": [...],
+    "tokens": [...]} {"memory": true}                   ->  {"before_kib", "peak_kib"}: this process
+    without the model, and its peak
 
-Times are this process's monotonic clock, in seconds. `first_token_s` is prompt to first token chosen.
+Times are this process's monotonic clock, in seconds. `first_token_s` is prompt to first token
+chosen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """onnxruntime behind a line protocol: sentence embeddings from an exported all-MiniLM-L6-v2.
 
-Runs in a virtual environment that has `onnxruntime` (see `benchmarks/README.md`). The clock is around `session.run`
-and the pooling, in this process: no HTTP, no tokenizer, no padding (every sequence of a batch has the same length).
+Runs in a virtual environment that has `onnxruntime` (see `benchmarks/README.md`). The clock is
+around `session.run` and the pooling, in this process: no HTTP, no tokenizer, no padding (every
+sequence of a batch has the same length).
 
     {"sequences": [[ids], ...], "repeats": 5}  ->  {"seconds": [...], "embeddings": [[...], ...]}
 """
