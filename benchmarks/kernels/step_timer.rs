@@ -63,7 +63,17 @@ fn symbol<F: Copy>(object: *mut c_void, name: &str) -> F {
     unsafe { std::mem::transmute_copy(&found) }
 }
 
-fn load_group(line: &str, step: *const Step, rows: usize, threads: u32, packed_bytes: &mut usize) -> Group {
+/// Buffers are shared by the groups of an arm, as an engine's arena does: by place, width and direction.
+type Buffers = std::collections::HashMap<(char, usize, usize), *mut u8>;
+
+fn load_group(
+    line: &str,
+    step: *const Step,
+    threads: u32,
+    buffers: &mut Buffers,
+    packed_bytes: &mut usize,
+) -> Group {
+    let rows = unsafe { (*step).rows } as usize;
     let fields: Vec<&str> = line.split('\t').collect();
     let path = CString::new(fields[1]).expect("no zero byte");
     let object = unsafe { dlopen(path.as_ptr(), 2) };
@@ -81,18 +91,21 @@ fn load_group(line: &str, step: *const Step, rows: usize, threads: u32, packed_b
         outputs: [std::ptr::null_mut(); MAX_BUFFERS],
         weights: [std::ptr::null(); MAX_WEIGHTS],
         cache,
-        scratch: memory(scratch(rows as u32, threads)),
+        scratch: {
+            let bytes = scratch(rows as u32, threads);
+            *buffers.entry(('s', 0, bytes)).or_insert_with(|| memory(bytes))
+        },
         ticket: memory(64).cast(),
     };
     for (i, width) in numbers(fields[2]).into_iter().enumerate() {
-        let buffer = memory(rows * width * 4).cast::<f32>();
+        let buffer = buffers.entry(('i', i, width)).or_insert_with(|| memory(rows * width * 4)).cast::<f32>();
         for j in 0..rows * width {
             unsafe { *buffer.add(j) = (j % 97) as f32 / 48.0 - 1.0 }
         }
         call.inputs[i] = buffer;
     }
     for (i, width) in numbers(fields[3]).into_iter().enumerate() {
-        call.outputs[i] = memory(rows * width * 4).cast();
+        call.outputs[i] = buffers.entry(('o', i, width)).or_insert_with(|| memory(rows * width * 4)).cast();
     }
     for (i, bytes) in numbers(fields[4]).into_iter().enumerate() {
         let stored = memory(bytes);
@@ -166,9 +179,11 @@ fn main() {
     let mut arms: Vec<Arm> = Vec::new();
     for name in &arguments[4..] {
         let text = std::fs::read_to_string(name).expect("a readable arm");
-        let mut packed_bytes = 0;
-        let groups =
-            text.lines().map(|line| load_group(line, &step, rows, threads, &mut packed_bytes)).collect();
+        let (mut packed_bytes, mut buffers) = (0, Buffers::new());
+        let groups = text
+            .lines()
+            .map(|line| load_group(line, &step, threads, &mut buffers, &mut packed_bytes))
+            .collect();
         arms.push(Arm { name: name.clone(), groups, packed_bytes, samples: Vec::new() });
     }
     let arrived = AtomicUsize::new(0);

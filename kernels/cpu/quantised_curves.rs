@@ -1,27 +1,28 @@
-//! The two curves that the fused finishes need, written so that the compiler makes vectors of them.
+//! The two curves that the fused finishes need.
 #![allow(dead_code)]
 
+use crate::simd::Floats;
 use core::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 /// e^x to about 1 unit in the last place; clamped where float32 would leave its normal range. NaN stays NaN.
 #[inline(always)]
-pub fn exponential(x: f32) -> f32 {
+fn exponential(x: Floats) -> Floats {
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
-    let x = x.clamp(-87.0, 88.0);
-    let whole = (x * core::f32::consts::LOG2_E).round_ties_even();
-    let rest = whole.mul_add(-LN_2_LOW, whole.mul_add(-LN_2_HIGH, x));
-    let mut series = 1.0 / 5040.0;
+    let x = x.clamped(-87.0, 88.0);
+    let whole = x.times(Floats::splat(core::f32::consts::LOG2_E)).rounded();
+    let rest = whole.times_plus(Floats::splat(-LN_2_LOW), whole.times_plus(Floats::splat(-LN_2_HIGH), x));
+    let mut series = Floats::splat(1.0 / 5040.0);
     for term in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
-        series = rest.mul_add(series, term);
+        series = rest.times_plus(series, Floats::splat(term));
     }
-    f32::from_bits(((whole as i32 + 127) << 23).cast_unsigned()) * series
+    whole.power_of_two().times(series)
 }
 
 /// x / (1 + e^-x).
 #[inline(always)]
-pub fn silu(x: f32) -> f32 {
-    x / (1.0 + exponential(-x))
+pub fn silu(x: Floats) -> Floats {
+    x.divided_by(exponential(x.times(Floats::splat(-1.0))).plus(Floats::splat(1.0)))
 }
 
 /// Cosine and sine of a float32 angle, in float64 inside.

@@ -7,6 +7,7 @@
 use crate::group::{EPSILON, HAS_NORM, INPUTS};
 use crate::layout;
 use crate::panels::{BLOCK, BLOCKS};
+use crate::simd::{Floats, largest_magnitude, store_rounded};
 
 /// What a product needs to know of a block of activations besides its bytes.
 #[repr(C)]
@@ -32,15 +33,19 @@ pub fn sides(row: *const u8) -> *const Side {
 /// Prepares the row at `x`; `norm` is the norm's weight, read only if the group normalises.
 pub unsafe fn prepare(x: *const f32, norm: *const f32, row: *mut u8) {
     unsafe {
-        let x = &*x.cast::<[f32; INPUTS]>();
-        let factor = if HAS_NORM { inverse_root_mean_square(x) } else { 1.0 };
+        let factor = if HAS_NORM { inverse_root_mean_square(x) } else { Floats::splat(1.0) };
         for block in 0..BLOCKS {
-            let mut values = [0.0; BLOCK];
-            for (i, value) in values.iter_mut().enumerate() {
-                let at = block * BLOCK + i;
-                *value = if HAS_NORM { x[at] * factor * *norm.add(at) } else { x[at] };
-            }
-            let side = quantise(&values, &mut *row.add(block * BLOCK).cast::<[i8; BLOCK]>());
+            let values = [block * BLOCK, block * BLOCK + 16].map(|at| {
+                let value = Floats::load(x.add(at));
+                if HAS_NORM { value.times(factor).times(Floats::load(norm.add(at))) } else { value }
+            });
+            let largest = largest_magnitude(values);
+            // Smaller than this the inverse would overflow, and the products would be lost in float32 anyway.
+            let inverse = Floats::splat(if largest > 1e-30 { 127.0 / largest } else { 0.0 });
+            let sum = store_rounded(values.map(|value| value.times(inverse)), row.add(block * BLOCK).cast());
+            let scale = largest / 127.0;
+            let side =
+                Side { scale, total: scale * sum as f32, start: sum.wrapping_mul(-layout::ZERO), unused: 0 };
             *sides(row).cast_mut().add(block) = side;
         }
     }
@@ -48,12 +53,18 @@ pub unsafe fn prepare(x: *const f32, norm: *const f32, row: *mut u8) {
 
 /// 1 / sqrt(mean(x^2) + epsilon), summed in 32 lanes that are then folded in halves.
 #[inline(always)]
-fn inverse_root_mean_square(x: &[f32; INPUTS]) -> f32 {
+unsafe fn inverse_root_mean_square(x: *const f32) -> Floats {
+    let mut sums = [Floats::splat(0.0); 2];
     let mut lanes = [0.0f32; BLOCK];
-    for block in x.chunks_exact(BLOCK) {
-        for (lane, value) in lanes.iter_mut().zip(block) {
-            *lane = value.mul_add(*value, *lane);
+    unsafe {
+        for block in 0..BLOCKS {
+            for (half, sum) in sums.iter_mut().enumerate() {
+                let value = Floats::load(x.add(block * BLOCK + 16 * half));
+                *sum = value.times_plus(value, *sum);
+            }
         }
+        sums[0].store(lanes.as_mut_ptr());
+        sums[1].store(lanes.as_mut_ptr().add(16));
     }
     let mut width = BLOCK / 2;
     while width > 0 {
@@ -62,22 +73,5 @@ fn inverse_root_mean_square(x: &[f32; INPUTS]) -> f32 {
         }
         width /= 2;
     }
-    1.0 / (lanes[0] / INPUTS as f32 + EPSILON).sqrt()
-}
-
-#[inline(always)]
-fn quantise(values: &[f32; BLOCK], bytes: &mut [i8; BLOCK]) -> Side {
-    // Compared as bits, so that NaN, whose bits are the largest, is not lost in the maximum.
-    let largest = values.iter().fold(0, |most, value| most.max(value.to_bits() & 0x7fff_ffff));
-    let largest = f32::from_bits(largest);
-    let scale = largest / 127.0;
-    // Smaller than this the inverse would overflow, and the products would be lost in float32 anyway.
-    let inverse = if largest > 1e-30 { 127.0 / largest } else { 0.0 };
-    let mut sum = 0;
-    for (byte, value) in bytes.iter_mut().zip(values) {
-        let whole = (value * inverse).round_ties_even() as i32;
-        *byte = whole as i8;
-        sum += whole;
-    }
-    Side { scale, total: scale * sum as f32, start: -layout::ZERO * sum, unused: 0 }
+    Floats::splat(1.0 / (lanes[0] / INPUTS as f32 + EPSILON).sqrt())
 }

@@ -4,10 +4,11 @@
 //! which each thread prepares its share of the rows, and one in which each multiplies its units with all rows.
 
 use crate::abi::{ABI, Call, share};
-use crate::finish::{Place, TABLE_BYTES, UNIT_PANELS, UNIT_ROWS, fill_table, finish};
+use crate::finish::{Place, TURN_BYTES, UNIT_PANELS, fill_turns, finish};
 use crate::group::{FINISH, Finish, INPUTS, LINEAR, LINEARS, MOST_ROWS, NORM_WEIGHT, SELECTS};
-use crate::panels::{PANEL_BYTES, pack, panels};
+use crate::panels::{PANEL_BYTES, PANEL_ROWS, pack, panels};
 use crate::rows::{ROW_BYTES, prepare};
+use crate::simd::Floats;
 use crate::tile::multiply;
 use core::sync::atomic::Ordering;
 
@@ -45,7 +46,7 @@ pub extern "C" fn ew_phases() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn ew_scratch(rows: u32, threads: u32) -> usize {
     let copies = if PREPARING_IS_SHARED { 1 } else { threads as usize };
-    copies * rows as usize * (ROW_BYTES + TABLE_BYTES)
+    copies * rows as usize * (ROW_BYTES + TURN_BYTES)
 }
 
 #[unsafe(no_mangle)]
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn ew_run(call: *const Call, phase: u32, thread: u32) {
         let call = &*call;
         let (thread, threads) = (thread as usize, call.threads as usize);
         let rows = if SELECTS { (*call.step).selected } else { (*call.step).rows } as usize;
-        let copy = if PREPARING_IS_SHARED { 0 } else { thread * rows * (ROW_BYTES + TABLE_BYTES) };
+        let copy = if PREPARING_IS_SHARED { 0 } else { thread * rows * (ROW_BYTES + TURN_BYTES) };
         let prepared = Prepared { rows, at: call.scratch.add(copy) };
         if phase == 0 {
             let (first, last) = if PREPARING_IS_SHARED { share(rows, 1, thread, threads) } else { (0, rows) };
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn ew_run(call: *const Call, phase: u32, thread: u32) {
     }
 }
 
-/// Prepared rows in the scratch: all rows, then all tables of angles.
+/// Prepared rows in the scratch: all rows, then all turns.
 struct Prepared {
     rows: usize,
     at: *mut u8,
@@ -109,8 +110,8 @@ impl Prepared {
         self.at.wrapping_add(row * ROW_BYTES)
     }
 
-    fn table(&self, row: usize) -> *mut f32 {
-        self.at.wrapping_add(self.rows * ROW_BYTES + row * TABLE_BYTES).cast()
+    fn turns(&self, row: usize) -> *mut f32 {
+        self.at.wrapping_add(self.rows * ROW_BYTES + row * TURN_BYTES).cast()
     }
 
     unsafe fn fill(&self, call: &Call, row: usize) {
@@ -119,7 +120,7 @@ impl Prepared {
             let norm = call.weights.get(NORM_WEIGHT).map_or(core::ptr::null(), |weight| weight.cast());
             prepare(call.inputs[0].add(from * INPUTS), norm, self.row(row));
             if matches!(FINISH, Finish::RopeCache) {
-                fill_table(call, *(*call.step).positions.add(row), self.table(row));
+                fill_turns(call, *(*call.step).positions.add(row), self.turns(row));
             }
         }
     }
@@ -161,46 +162,24 @@ unsafe fn multiply_tile<const ROWS: usize>(
     } else {
         (2, unit - UNITS[0] - UNITS[1])
     };
+    let rows = prepared.row(row).cast_const();
+    let mut products = [[Floats::splat(0.0); UNIT_PANELS]; ROWS];
+    let mut second = [[Floats::splat(0.0); UNIT_PANELS]; ROWS];
     unsafe {
-        let rows = prepared.row(row).cast_const();
-        let mut products = [[0.0; UNIT_ROWS]; ROWS];
-        let mut second = [[0.0; UNIT_ROWS]; ROWS];
         for part in 0..UNIT_PANELS {
-            let panel = unit * UNIT_PANELS + part;
-            multiply_panel(
-                call.weights[LINEAR[linear].matrix].add(panel * PANEL_BYTES),
-                rows,
-                part,
-                &mut products,
-            );
+            let offset = (unit * UNIT_PANELS + part) * PANEL_BYTES;
+            let sums = multiply::<ROWS>(call.weights[LINEAR[linear].matrix].add(offset), rows);
+            (0..ROWS).for_each(|i| products[i][part] = sums[i]);
             if matches!(FINISH, Finish::SiluMul) {
-                multiply_panel(
-                    call.weights[LINEAR[1].matrix].add(panel * PANEL_BYTES),
-                    rows,
-                    part,
-                    &mut second,
-                );
+                let sums = multiply::<ROWS>(call.weights[LINEAR[1].matrix].add(offset), rows);
+                (0..ROWS).for_each(|i| second[i][part] = sums[i]);
             }
         }
         for i in 0..ROWS {
-            let place =
-                Place { linear, output: unit * UNIT_ROWS, row: row + i, table: prepared.table(row + i) };
-            finish(call, place, &mut products[i], &mut second[i]);
+            let output = unit * UNIT_PANELS * PANEL_ROWS;
+            let place = Place { linear, output, row: row + i, turns: prepared.turns(row + i) };
+            finish(call, place, products[i], second[i]);
         }
     }
     ROWS
-}
-
-#[inline(always)]
-unsafe fn multiply_panel<const ROWS: usize>(
-    panel: *const u8,
-    rows: *const u8,
-    part: usize,
-    products: &mut [[f32; UNIT_ROWS]; ROWS],
-) {
-    unsafe {
-        for (sums, products) in multiply::<ROWS>(panel, rows).into_iter().zip(products) {
-            sums.store(products.as_mut_ptr().add(part * 16));
-        }
-    }
 }

@@ -5,8 +5,8 @@
 
 use crate::layout;
 use crate::panels::{BLOCK, BLOCKS, BODY_STEP, body, head};
-use crate::rows::{ROW_BYTES, sides};
-use crate::simd::{Floats, dot, prefetch};
+use crate::rows::{ROW_BYTES, Side, sides};
+use crate::simd::{Floats, dots, prefetch};
 
 /// Bytes ahead of the weights in use that are asked for; 0 leaves it to the processor. Larger tiles use the same weights
 /// again and again, so only small ones ask.
@@ -25,10 +25,10 @@ pub unsafe fn multiply<const ROWS: usize>(panel: *const u8, rows: *const u8) -> 
                     prefetch(body(panel, block).wrapping_add(PREFETCH + line));
                 }
             }
-            for (i, sum) in sums.iter_mut().enumerate() {
-                let row = rows.add(i * ROW_BYTES);
-                let side = &*sides(row).add(block);
-                let product = dot::<{ layout::MOST }>(&weights, row.add(block * BLOCK).cast(), side.start);
+            let sides: [&Side; ROWS] = core::array::from_fn(|i| &*sides(rows.add(i * ROW_BYTES)).add(block));
+            let bytes = core::array::from_fn(|i| rows.add(i * ROW_BYTES + block * BLOCK).cast());
+            let products = dots::<ROWS, { layout::MOST }>(&weights, bytes, sides.map(|side| side.start));
+            for ((sum, product), side) in sums.iter_mut().zip(products).zip(sides) {
                 *sum = product.times_plus(scales.times(Floats::splat(side.scale)), *sum);
                 if layout::HAS_MINIMUM {
                     let minima = layout::minima(head(panel, block));

@@ -117,8 +117,49 @@ impl Floats {
     }
 
     #[inline(always)]
+    pub fn plus(self, other: Self) -> Self {
+        unsafe { Self([_mm256_add_ps(self.0[0], other.0[0]), _mm256_add_ps(self.0[1], other.0[1])]) }
+    }
+
+    #[inline(always)]
     pub fn times(self, other: Self) -> Self {
         unsafe { Self([_mm256_mul_ps(self.0[0], other.0[0]), _mm256_mul_ps(self.0[1], other.0[1])]) }
+    }
+
+    #[inline(always)]
+    pub fn divided_by(self, other: Self) -> Self {
+        unsafe { Self([_mm256_div_ps(self.0[0], other.0[0]), _mm256_div_ps(self.0[1], other.0[1])]) }
+    }
+
+    /// Between `low` and `high`; NaN stays NaN.
+    #[inline(always)]
+    pub fn clamped(self, low: f32, high: f32) -> Self {
+        let clamp =
+            |half| unsafe { _mm256_min_ps(_mm256_set1_ps(high), _mm256_max_ps(_mm256_set1_ps(low), half)) };
+        Self(self.0.map(clamp))
+    }
+
+    /// The nearest whole number, ties to even.
+    #[inline(always)]
+    pub fn rounded(self) -> Self {
+        Self(self.0.map(|half| unsafe {
+            _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(half)
+        }))
+    }
+
+    /// 2 to the power of these whole numbers, -126 to 127.
+    #[inline(always)]
+    pub fn power_of_two(self) -> Self {
+        Self(self.0.map(|half| unsafe {
+            let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(half), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+        }))
+    }
+
+    /// Neighbouring lanes change places.
+    #[inline(always)]
+    pub fn pairs_swapped(self) -> Self {
+        Self(self.0.map(|half| unsafe { _mm256_permute_ps::<0b10_11_00_01>(half) }))
     }
 
     /// `self * factor + addend`, rounded once.
@@ -133,13 +174,23 @@ impl Floats {
     }
 }
 
-/// Dot products of 32 weights of each lane with 32 signed bytes, as exact integers, plus `start`; in float32.
+/// Dot products of 32 weights of each lane with 32 signed bytes of each of `ROWS` rows, as exact integers plus the row's
+/// start; in float32.
 ///
 /// `MOST` is the largest weight byte. Pairs are summed in 16 bits, which holds 8 products pairs of 15 * 127 or 4 of
 /// 31 * 127; for larger weights the offset of 128 is taken off first (so `start` is not needed) and the sign is moved
 /// to the activations, since 128 * 127 * 2 still fits.
 #[inline(always)]
-pub unsafe fn dot<const MOST: u32>(weights: &[Bytes; 8], bytes: *const i8, start: i32) -> Floats {
+pub unsafe fn dots<const ROWS: usize, const MOST: u32>(
+    weights: &[Bytes; 8],
+    bytes: [*const i8; ROWS],
+    starts: [i32; ROWS],
+) -> [Floats; ROWS] {
+    core::array::from_fn(|row| unsafe { dot::<MOST>(weights, bytes[row], starts[row]) })
+}
+
+#[inline(always)]
+unsafe fn dot<const MOST: u32>(weights: &[Bytes; 8], bytes: *const i8, start: i32) -> Floats {
     unsafe {
         let words = bytes.cast::<i32>();
         let ones = _mm256_set1_epi16(1);
@@ -168,6 +219,35 @@ pub unsafe fn dot<const MOST: u32>(weights: &[Bytes; 8], bytes: *const i8, start
             }
         }
         Floats([_mm256_cvtepi32_ps(sums[0]), _mm256_cvtepi32_ps(sums[1])])
+    }
+}
+
+/// The largest magnitude of 32 values. Compared as bits, so that NaN, whose bits are the largest, is not lost.
+#[inline(always)]
+pub fn largest_magnitude(values: [Floats; 2]) -> f32 {
+    unsafe {
+        let bits = |half| _mm256_and_si256(_mm256_castps_si256(half), _mm256_set1_epi32(0x7fff_ffff));
+        let [a, b] = values.map(|half| _mm256_max_epu32(bits(half.0[0]), bits(half.0[1])));
+        let eight = _mm256_max_epu32(a, b);
+        let four = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
+        let two = _mm_max_epu32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
+        let one = _mm_max_epu32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two));
+        f32::from_bits(_mm_cvtsi128_si32(one).cast_unsigned())
+    }
+}
+
+/// Stores 32 values rounded to bytes, ties to even; their sum.
+#[inline(always)]
+pub unsafe fn store_rounded(values: [Floats; 2], bytes: *mut i8) -> i32 {
+    unsafe {
+        let [a, b] = values.map(|half| half.0.map(|quarter| _mm256_cvtps_epi32(quarter)));
+        let (low, high) = (_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(b[0], b[1]));
+        let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        _mm256_storeu_si256(bytes.cast(), _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order));
+        let eight = _mm256_add_epi32(_mm256_add_epi32(a[0], a[1]), _mm256_add_epi32(b[0], b[1]));
+        let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
+        let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
+        _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two)))
     }
 }
 

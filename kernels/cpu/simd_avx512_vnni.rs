@@ -89,8 +89,45 @@ impl Floats {
     }
 
     #[inline(always)]
+    pub fn plus(self, other: Self) -> Self {
+        unsafe { Self(_mm512_add_ps(self.0, other.0)) }
+    }
+
+    #[inline(always)]
     pub fn times(self, other: Self) -> Self {
         unsafe { Self(_mm512_mul_ps(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    pub fn divided_by(self, other: Self) -> Self {
+        unsafe { Self(_mm512_div_ps(self.0, other.0)) }
+    }
+
+    /// Between `low` and `high`; NaN stays NaN.
+    #[inline(always)]
+    pub fn clamped(self, low: f32, high: f32) -> Self {
+        unsafe { Self(_mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), self.0))) }
+    }
+
+    /// The nearest whole number, ties to even.
+    #[inline(always)]
+    pub fn rounded(self) -> Self {
+        unsafe { Self(_mm512_roundscale_ps::<_MM_FROUND_TO_NEAREST_INT>(self.0)) }
+    }
+
+    /// 2 to the power of these whole numbers, -126 to 127.
+    #[inline(always)]
+    pub fn power_of_two(self) -> Self {
+        unsafe {
+            let exponent = _mm512_add_epi32(_mm512_cvtps_epi32(self.0), _mm512_set1_epi32(127));
+            Self(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent)))
+        }
+    }
+
+    /// Neighbouring lanes change places.
+    #[inline(always)]
+    pub fn pairs_swapped(self) -> Self {
+        unsafe { Self(_mm512_permute_ps::<0b10_11_00_01>(self.0)) }
     }
 
     /// `self * factor + addend`, rounded once.
@@ -100,18 +137,46 @@ impl Floats {
     }
 }
 
-/// Dot products of 32 weights of each lane with 32 signed bytes, as exact integers, plus `start`; in float32.
+/// Dot products of 32 weights of each lane with 32 signed bytes of each of `ROWS` rows, as exact integers plus the row's
+/// start; in float32. The rows' sums advance together, since one alone would wait for itself at every step.
 ///
 /// `MOST` is the largest weight byte; it decides nothing here, since VNNI sums in 32 bits.
 #[inline(always)]
-pub unsafe fn dot<const MOST: u32>(weights: &[Bytes; 8], bytes: *const i8, start: i32) -> Floats {
+pub unsafe fn dots<const ROWS: usize, const MOST: u32>(
+    weights: &[Bytes; 8],
+    bytes: [*const i8; ROWS],
+    starts: [i32; ROWS],
+) -> [Floats; ROWS] {
     unsafe {
-        let words = bytes.cast::<i32>();
-        let mut sum = _mm512_set1_epi32(start);
+        let mut sums = starts.map(|start| _mm512_set1_epi32(start));
         for (i, weight) in weights.iter().enumerate() {
-            sum = _mm512_dpbusd_epi32(sum, weight.0, _mm512_set1_epi32(words.add(i).read_unaligned()));
+            for (sum, bytes) in sums.iter_mut().zip(bytes) {
+                let activation = _mm512_set1_epi32(bytes.cast::<i32>().add(i).read_unaligned());
+                *sum = _mm512_dpbusd_epi32(*sum, weight.0, activation);
+            }
         }
-        Floats(_mm512_cvtepi32_ps(sum))
+        sums.map(|sum| Floats(_mm512_cvtepi32_ps(sum)))
+    }
+}
+
+/// The largest magnitude of 32 values. Compared as bits, so that NaN, whose bits are the largest, is not lost.
+#[inline(always)]
+pub fn largest_magnitude(values: [Floats; 2]) -> f32 {
+    unsafe {
+        let [a, b] =
+            values.map(|half| _mm512_and_si512(_mm512_castps_si512(half.0), _mm512_set1_epi32(0x7fff_ffff)));
+        f32::from_bits(_mm512_reduce_max_epu32(_mm512_max_epu32(a, b)))
+    }
+}
+
+/// Stores 32 values rounded to bytes, ties to even; their sum.
+#[inline(always)]
+pub unsafe fn store_rounded(values: [Floats; 2], bytes: *mut i8) -> i32 {
+    unsafe {
+        let [a, b] = values.map(|half| _mm512_cvtps_epi32(half.0));
+        _mm_storeu_si128(bytes.cast(), _mm512_cvtepi32_epi8(a));
+        _mm_storeu_si128(bytes.add(16).cast(), _mm512_cvtepi32_epi8(b));
+        _mm512_reduce_add_epi32(_mm512_add_epi32(a, b))
     }
 }
 
