@@ -214,3 +214,15 @@ def test_a_block_format_that_no_engine_reads_is_refused_when_used(tmp_path) -> N
     checkpoint = read_checkpoint(path)
     with pytest.raises(CheckpointError, match="has dtype `q5_k`; supported"):
         checkpoint.tensor("w")
+
+
+@pytest.mark.parametrize("count", [2**40, 2**63, 5000])
+def test_an_array_longer_than_the_file_is_refused_at_once(make_gguf, count) -> None:
+    path = make_gguf()
+    content = bytearray(path.read_bytes())
+    at = content.index(b"tokenizer.ggml.token_type") + len(b"tokenizer.ggml.token_type") + 4 + 4
+    assert struct.unpack_from("<Q", content, at) == (5,)
+    struct.pack_into("<Q", content, at, count)
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"header cannot be read"):
+        read_checkpoint(path)
