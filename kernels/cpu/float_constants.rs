@@ -9,6 +9,7 @@ pub const ABSENT: usize = usize::MAX;
 pub const MOST_OPS: usize = 8;
 
 /// One textual constant of every op.
+#[allow(unused_macros)]
 macro_rules! texts {
     ($suffix:literal) => {
         [

@@ -58,11 +58,7 @@ pub const HAS_PREPARING: bool = HAS_RMS_NORM || SELECTS;
 /// Whether the finished rows are normalised.
 pub const HAS_LAYER_NORM: bool = LAYER_NORM != ABSENT;
 /// Weight index of the last norm's factors; its offsets follow.
-pub const LAYER_NORM_WEIGHT: usize = if HAS_LAYER_NORM {
-    first_weight(LAYER_NORM)
-} else {
-    0
-};
+pub const LAYER_NORM_WEIGHT: usize = if HAS_LAYER_NORM { first_weight(LAYER_NORM) } else { 0 };
 /// Added to the variance.
 pub const LAYER_NORM_EPSILON: f32 = float(EPSILONS, LAYER_NORM, 1e-12);
 
@@ -94,42 +90,22 @@ pub const LINEAR: [Linear; 3] = [linear(0), linear(1), linear(2)];
 
 const fn linear(nth: usize) -> Linear {
     let found = find(OPS, "linear", nth);
-    let op = if found == ABSENT {
-        find(OPS, "linear", 0)
-    } else {
-        found
-    };
+    let op = if found == ABSENT { find(OPS, "linear", 0) } else { found };
     let outputs = if found == ABSENT { 0 } else { OUTS[op] };
     let matrix = first_weight(op);
     let bias = if BIASES[op] == 1 { matrix + 1 } else { ABSENT };
-    Linear {
-        inputs: INS[op],
-        outputs,
-        matrix,
-        bias,
-    }
+    Linear { inputs: INS[op], outputs, matrix, bias }
 }
 
 const fn element(nth: usize) -> Element {
     let found = find(OPS, "linear", nth);
-    let name = text(
-        DTYPES,
-        if found == ABSENT {
-            find(OPS, "linear", 0)
-        } else {
-            found
-        },
-        "f32",
-    );
+    let name = text(DTYPES, if found == ABSENT { find(OPS, "linear", 0) } else { found }, "f32");
     if abi::same(name, "f16") {
         Element::Half
     } else if abi::same(name, "bf16") {
         Element::Brain
     } else {
-        assert!(
-            abi::same(name, "f32"),
-            "a float kernel reads f32, f16 or bf16 matrices"
-        );
+        assert!(abi::same(name, "f32"), "a float kernel reads f32, f16 or bf16 matrices");
         Element::Single
     }
 }
@@ -141,14 +117,9 @@ pub const ELEMENT_BYTES: usize = if matches!(ELEMENT, Element::Single) { 4 } els
 
 /// Width of an input row.
 pub const INPUTS: usize = LINEAR[0].inputs;
-const _: () = assert!(
-    LINEARS >= 1 && LINEARS <= 3,
-    "a group has one to three linear ops"
-);
-const _: () = assert!(
-    INPUTS == LINEAR[1].inputs && INPUTS == LINEAR[2].inputs,
-    "the linear ops share their input"
-);
+const _: () = assert!(LINEARS >= 1 && LINEARS <= 3, "a group has one to three linear ops");
+const _: () =
+    assert!(INPUTS == LINEAR[1].inputs && INPUTS == LINEAR[2].inputs, "the linear ops share their input");
 const _: () = assert!(
     element(1) as u8 == ELEMENT as u8 && element(2) as u8 == ELEMENT as u8,
     "the matrices of a group have one element type"
@@ -171,11 +142,7 @@ pub enum Finish {
 
 /// How the products of the group are finished; a last norm comes after it.
 pub const FINISH: Finish = if GELU != ABSENT {
-    if abi::same(text(FORMS, GELU, "erf"), "tanh") {
-        Finish::GeluTanh
-    } else {
-        Finish::GeluErf
-    }
+    if abi::same(text(FORMS, GELU, "erf"), "tanh") { Finish::GeluTanh } else { Finish::GeluErf }
 } else if abi::has(OPS, "silu_mul") {
     Finish::SiluMul
 } else if abi::has(OPS, "add") {

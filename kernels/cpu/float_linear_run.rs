@@ -30,19 +30,11 @@ const PREPARING_IS_SHARED: bool = HAS_PREPARING && MOST_ROWS > SHARE_ABOVE;
 const TILES: [usize; 3] = [tiles(0), tiles(1), tiles(2)];
 const ALL_TILES: usize = TILES[0] + TILES[1] + TILES[2];
 /// A product of two has no place for the sums of the second to rest.
-const BLOCK: usize = if PAIRED == 2 || INPUT_BLOCK == 0 {
-    INPUTS
-} else {
-    INPUT_BLOCK
-};
+const BLOCK: usize = if PAIRED == 2 || INPUT_BLOCK == 0 { INPUTS } else { INPUT_BLOCK };
 
 /// Column tiles of a `linear`; the second of a pair has none of its own.
 const fn tiles(linear: usize) -> usize {
-    if linear > 0 && PAIRED == 2 {
-        0
-    } else {
-        LINEAR[linear].outputs.div_ceil(TILE_COLUMNS)
-    }
+    if linear > 0 && PAIRED == 2 { 0 } else { LINEAR[linear].outputs.div_ceil(TILE_COLUMNS) }
 }
 
 #[unsafe(no_mangle)]
@@ -82,9 +74,7 @@ pub unsafe extern "C" fn ew_pack(weight: u32, stored: *const u8, packed: *mut u8
 }
 
 fn matrix(weight: u32) -> Option<usize> {
-    LINEAR[..LINEARS]
-        .iter()
-        .position(|linear| linear.matrix == weight as usize)
+    LINEAR[..LINEARS].iter().position(|linear| linear.matrix == weight as usize)
 }
 
 #[unsafe(no_mangle)]
@@ -92,25 +82,14 @@ pub unsafe extern "C" fn ew_run(call: *const Call, phase: u32, thread: u32) {
     unsafe {
         let call = &*call;
         let (thread, threads) = (thread as usize, call.threads as usize);
-        let rows = if SELECTS {
-            (*call.step).selected
-        } else {
-            (*call.step).rows
-        } as usize;
+        let rows = if SELECTS { (*call.step).selected } else { (*call.step).rows } as usize;
         let mut x = call.inputs[0];
         if HAS_PREPARING {
-            let copy = if PREPARING_IS_SHARED {
-                0
-            } else {
-                thread * copy_bytes(rows)
-            };
+            let copy = if PREPARING_IS_SHARED { 0 } else { thread * copy_bytes(rows) };
             let prepared = call.scratch.add(copy).cast::<f32>();
             if phase == 0 {
-                let (first, last) = if PREPARING_IS_SHARED {
-                    share(rows, 1, thread, threads)
-                } else {
-                    (0, rows)
-                };
+                let (first, last) =
+                    if PREPARING_IS_SHARED { share(rows, 1, thread, threads) } else { (0, rows) };
                 for row in first..last {
                     prepare(call, row, prepared.add(row * INPUTS));
                 }
@@ -121,17 +100,11 @@ pub unsafe extern "C" fn ew_run(call: *const Call, phase: u32, thread: u32) {
             x = prepared;
         }
         let rows_are_shared = rows >= APART * threads;
-        let (first_row, last_row) = if rows_are_shared {
-            share(rows, TILE, thread, threads)
-        } else {
-            (0, rows)
-        };
+        let (first_row, last_row) =
+            if rows_are_shared { share(rows, TILE, thread, threads) } else { (0, rows) };
         if phase == PREPARING_IS_SHARED as u32 {
-            let (first, last) = if rows_are_shared {
-                (0, ALL_TILES)
-            } else {
-                share(ALL_TILES, 1, thread, threads)
-            };
+            let (first, last) =
+                if rows_are_shared { (0, ALL_TILES) } else { share(ALL_TILES, 1, thread, threads) };
             let mut row = first_row;
             while row < last_row {
                 let end = last_row.min(row + ROW_BLOCK);
@@ -150,11 +123,7 @@ pub unsafe extern "C" fn ew_run(call: *const Call, phase: u32, thread: u32) {
 
 unsafe fn prepare(call: &Call, row: usize, out: *mut f32) {
     unsafe {
-        let from = if SELECTS {
-            *(*call.step).selected_rows.add(row) as usize
-        } else {
-            row
-        };
+        let from = if SELECTS { *(*call.step).selected_rows.add(row) as usize } else { row };
         let x = call.inputs[0].add(from * INPUTS);
         if HAS_RMS_NORM {
             rms_norm::<INPUTS>(x, call.weights[RMS_NORM_WEIGHT].cast(), RMS_NORM_EPSILON, out);
@@ -170,10 +139,7 @@ unsafe fn normalise(call: &Call, first: usize, last: usize) {
     for row in first..last {
         unsafe {
             let at = call.outputs[0].add(row * WIDTH);
-            let (weight, offset) = (
-                call.weights[LAYER_NORM_WEIGHT],
-                call.weights[LAYER_NORM_WEIGHT + 1],
-            );
+            let (weight, offset) = (call.weights[LAYER_NORM_WEIGHT], call.weights[LAYER_NORM_WEIGHT + 1]);
             layer_norm::<WIDTH>(at, weight.cast(), offset.cast(), LAYER_NORM_EPSILON, at);
         }
     }
@@ -193,21 +159,11 @@ unsafe fn multiply_tiles(call: &Call, x: *const f32, rows: (usize, usize), tiles
         let mut first_input = 0;
         while first_input < INPUTS {
             // A short rest joins the last block.
-            let last_input = if INPUTS - first_input < 2 * BLOCK {
-                INPUTS
-            } else {
-                first_input + BLOCK
-            };
+            let last_input = if INPUTS - first_input < 2 * BLOCK { INPUTS } else { first_input + BLOCK };
             for row_tile in 0..row_tiles {
                 let (row, end) = share(rows.1 - rows.0, 1, row_tile, row_tiles);
                 let row = rows.0 + row;
-                let tile = Tile {
-                    linear,
-                    output: column_tile * TILE_COLUMNS,
-                    row,
-                    first_input,
-                    last_input,
-                };
+                let tile = Tile { linear, output: column_tile * TILE_COLUMNS, row, first_input, last_input };
                 unsafe { multiply_rows(call, x, &tile, rows.0 + end - row) }
             }
             first_input = last_input;
@@ -239,12 +195,7 @@ unsafe fn multiply_tile<const ROWS: usize>(call: &Call, x: *const f32, tile: &Ti
         resume(tile, call.outputs[tile.linear], &mut sums[0]);
         multiply(tile, call.weights[LINEAR[tile.linear].matrix], x, &mut sums[0]);
         if matches!(FINISH, Finish::SiluMul) {
-            multiply(
-                &Tile { linear: 1, ..*tile },
-                call.weights[LINEAR[1].matrix],
-                x,
-                &mut sums[PAIRED - 1],
-            );
+            multiply(&Tile { linear: 1, ..*tile }, call.weights[LINEAR[1].matrix], x, &mut sums[PAIRED - 1]);
         }
         if tile.last_input == INPUTS {
             finish(call, tile, &sums);

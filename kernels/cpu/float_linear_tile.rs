@@ -139,11 +139,7 @@ pub unsafe fn finish<const ROWS: usize>(call: &Call, tile: &Tile, sums: &[Sums<R
 
 #[inline(always)]
 unsafe fn bias_of_second(call: &Call, output: usize, count: usize) -> Lanes {
-    if PAIRED == 2 {
-        unsafe { bias(call, 1, output, count) }
-    } else {
-        Lanes::splat(0.0)
-    }
+    if PAIRED == 2 { unsafe { bias(call, 1, output, count) } } else { Lanes::splat(0.0) }
 }
 
 #[inline(always)]

@@ -25,11 +25,8 @@ unsafe fn total<const COLUMNS: usize>(row: *const f32, term: impl Fn(Lanes, Lane
     if column < COLUMNS {
         let mut rest = [0.0; WIDTH];
         unsafe {
-            term(
-                Lanes::load_first(row.add(column), COLUMNS - column),
-                Lanes::splat(0.0),
-            )
-            .store(rest.as_mut_ptr())
+            term(Lanes::load_first(row.add(column), COLUMNS - column), Lanes::splat(0.0))
+                .store(rest.as_mut_ptr())
         }
         sum += rest[..COLUMNS - column].iter().sum::<f32>();
     }
@@ -68,8 +65,7 @@ pub unsafe fn rms_norm<const COLUMNS: usize>(
         let factor = Lanes::splat(1.0 / (mean + epsilon).sqrt());
         vectors::<COLUMNS>(|column, count| {
             let x = Lanes::load_first(row.add(column), count).times(factor);
-            x.times(Lanes::load_first(weight.add(column), count))
-                .store_first(out.add(column), count);
+            x.times(Lanes::load_first(weight.add(column), count)).store_first(out.add(column), count);
         });
     }
 }
@@ -91,9 +87,7 @@ pub unsafe fn layer_norm<const COLUMNS: usize>(
         });
         let factor = Lanes::splat(1.0 / (squares / COLUMNS as f32 + epsilon).sqrt());
         vectors::<COLUMNS>(|column, count| {
-            let x = Lanes::load_first(row.add(column), count)
-                .minus(mean)
-                .times(factor);
+            let x = Lanes::load_first(row.add(column), count).minus(mean).times(factor);
             let weight = Lanes::load_first(weight.add(column), count);
             x.times_plus(weight, Lanes::load_first(offset.add(column), count))
                 .store_first(out.add(column), count);

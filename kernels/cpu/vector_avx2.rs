@@ -47,6 +47,15 @@ impl Lanes {
         unsafe { Self(_mm256_cvtph_ps(_mm_loadu_si128(at.cast()))) }
     }
 
+    /// One half float in all lanes.
+    #[inline(always)]
+    pub unsafe fn splat_half(at: *const u16) -> Self {
+        unsafe {
+            let bits = _mm_cvtsi32_si128(i32::from(at.read_unaligned()));
+            Self::splat(_mm_cvtss_f32(_mm_cvtph_ps(bits)))
+        }
+    }
+
     /// Stores as half floats, rounding to nearest even.
     #[inline(always)]
     pub unsafe fn store_half(self, at: *mut u16) {

@@ -1,0 +1,44 @@
+//! Norms alone, or after a sum of two rows.
+
+use crate::abi::{self, Call};
+use crate::constants::{ABSENT, MOST_OPS, find, float, numbers, text};
+use crate::norms::{layer_norm, rms_norm, vectors};
+use crate::vector::Lanes;
+
+const OPS: &str = text_constant!("EW_OPS", "rms_norm");
+const WIDTHS: [usize; MOST_OPS] = numbers(texts!("WIDTH"), 576);
+const EPSILONS: [Option<&str>; MOST_OPS] = texts!("EPSILON_BITS");
+const ROWS: [Option<&str>; MOST_OPS] = texts!("ROWS");
+
+const ADDS: bool = find(OPS, "add", 0) != ABSENT;
+const NORM: usize = ADDS as usize;
+const IS_LAYER_NORM: bool = find(OPS, "layer_norm", 0) != ABSENT;
+const WIDTH: usize = WIDTHS[NORM];
+const EPSILON: f32 = float(EPSILONS, NORM, 1e-5);
+const SELECTED: bool = abi::same(text(ROWS, NORM, "tokens"), "selected");
+
+pub unsafe fn rows(call: &Call) -> usize {
+    unsafe { if SELECTED { (*call.step).selected as usize } else { (*call.step).rows as usize } }
+}
+
+pub unsafe fn run(call: &Call, row: usize) {
+    let at = row * WIDTH;
+    unsafe {
+        let mut x = call.inputs[0].add(at);
+        // The sum is an output of its own where something else reads it too.
+        let out = if ADDS && !call.outputs[1].is_null() { call.outputs[1] } else { call.outputs[0] }.add(at);
+        if ADDS {
+            let (other, sum) = (call.inputs[1].add(at), call.outputs[0].add(at));
+            vectors::<WIDTH>(|column, count| {
+                let x = Lanes::load_first(x.add(column), count);
+                x.plus(Lanes::load_first(other.add(column), count)).store_first(sum.add(column), count);
+            });
+            x = sum;
+        }
+        if IS_LAYER_NORM {
+            layer_norm::<WIDTH>(x, call.weights[0].cast(), call.weights[1].cast(), EPSILON, out);
+        } else {
+            rms_norm::<WIDTH>(x, call.weights[0].cast(), EPSILON, out);
+        }
+    }
+}
