@@ -1,11 +1,19 @@
 //! Which cores this process may use, in the order in which threads should take them.
 
 use core_affinity::CoreId;
+use std::sync::OnceLock;
 
 /// Cores allowed by the affinity mask: one of each physical core first, then their siblings.
+///
+/// Read once: a thread that has been pinned since sees its own core only, and hands that on to threads it starts.
 pub fn allowed() -> Vec<CoreId> {
-    let mut cores = core_affinity::get_core_ids().unwrap_or_default();
-    let all = cores.clone();
+    static ALLOWED: OnceLock<Vec<CoreId>> = OnceLock::new();
+    ALLOWED.get_or_init(read_allowed).clone()
+}
+
+fn read_allowed() -> Vec<CoreId> {
+    let all = core_affinity::get_core_ids().unwrap_or_default();
+    let mut cores = all.clone();
     cores.sort_by_key(|core| {
         let siblings = siblings(core.id);
         all.iter().filter(|other| other.id < core.id && siblings.contains(&other.id)).count()

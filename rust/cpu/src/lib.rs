@@ -7,6 +7,7 @@ mod batch;
 pub mod cores;
 pub mod executor;
 mod kernel;
+pub mod measure;
 mod memory;
 mod packing;
 mod pool;
