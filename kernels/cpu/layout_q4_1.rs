@@ -8,7 +8,7 @@
 //! high nibble = input 8g + 4 + j. So a line is two operands of `vpdpbusd` with one lane for each output row.
 #![allow(dead_code)]
 
-use crate::simd::{Bytes, Floats, load_bytes};
+use crate::simd::{Bytes, Lanes, PARTS, load_bytes};
 
 /// Bytes of a stored block of 32 inputs of one row.
 pub const STORED_BYTES: usize = 20;
@@ -39,9 +39,10 @@ pub unsafe fn pack_block(stored: *const u8, row_bytes: usize, rows: usize, head:
     }
 }
 
-/// The weight bytes of a block: entry i holds inputs 4i to 4i + 3.
+/// The weight bytes of part `part` of a block: entry i holds inputs 4i to 4i + 3.
 #[inline(always)]
-pub unsafe fn weights(body: *const u8) -> [Bytes; 8] {
+pub unsafe fn weights(body: *const u8, part: usize) -> [Bytes; 8] {
+    let body = body.wrapping_add(part * (64 / PARTS));
     unsafe {
         let line = [0, 64, 128, 192].map(|at| load_bytes(body.add(at)));
         [
@@ -58,11 +59,11 @@ pub unsafe fn weights(body: *const u8) -> [Bytes; 8] {
 }
 
 #[inline(always)]
-pub unsafe fn scales(head: *const u8) -> Floats {
-    unsafe { Floats::load_half(head) }
+pub unsafe fn scales(head: *const u8, part: usize) -> Lanes {
+    unsafe { Lanes::load_half(head.add(part * (32 / PARTS))) }
 }
 
 #[inline(always)]
-pub unsafe fn minima(head: *const u8) -> Floats {
-    unsafe { Floats::load_half(head.add(32)) }
+pub unsafe fn minima(head: *const u8, part: usize) -> Lanes {
+    unsafe { Lanes::load_half(head.add(32 + part * (32 / PARTS))) }
 }

@@ -8,7 +8,7 @@
 //! of the activations, which is exact.
 #![allow(dead_code)]
 
-use crate::simd::{Bytes, Floats, load_bytes};
+use crate::simd::{Bytes, Lanes, PARTS, load_bytes};
 
 /// Bytes of a stored block of 32 inputs of one row.
 pub const STORED_BYTES: usize = 34;
@@ -36,19 +36,20 @@ pub unsafe fn pack_block(stored: *const u8, row_bytes: usize, rows: usize, head:
     }
 }
 
-/// The weight bytes of a block: entry i holds inputs 4i to 4i + 3.
+/// The weight bytes of part `part` of a block: entry i holds inputs 4i to 4i + 3.
 #[inline(always)]
-pub unsafe fn weights(body: *const u8) -> [Bytes; 8] {
+pub unsafe fn weights(body: *const u8, part: usize) -> [Bytes; 8] {
+    let body = body.wrapping_add(part * (64 / PARTS));
     unsafe { [0, 64, 128, 192, 256, 320, 384, 448].map(|at| load_bytes(body.add(at))) }
 }
 
 #[inline(always)]
-pub unsafe fn scales(head: *const u8) -> Floats {
-    unsafe { Floats::load_half(head) }
+pub unsafe fn scales(head: *const u8, part: usize) -> Lanes {
+    unsafe { Lanes::load_half(head.add(part * (32 / PARTS))) }
 }
 
 /// Never asked: the format has none.
 #[inline(always)]
-pub unsafe fn minima(_head: *const u8) -> Floats {
-    Floats::splat(0.0)
+pub unsafe fn minima(_head: *const u8, _part: usize) -> Lanes {
+    Lanes::splat(0.0)
 }

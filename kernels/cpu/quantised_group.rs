@@ -118,8 +118,14 @@ pub const HAS_NORM: bool = NORM_OP != ABSENT;
 pub const NORM_WEIGHT: usize = if HAS_NORM { first_weight(NORM_OP) } else { ABSENT };
 /// Added to the mean square.
 pub const EPSILON: f32 = f32::from_bits(EPSILONS[if HAS_NORM { NORM_OP } else { 0 }] as u32);
-/// Whether only the wanted rows are computed.
+/// Whether the group takes the wanted rows out of all.
 pub const SELECTS: bool = find("select_rows", 0) != ABSENT;
+/// What the rows of the products are: `tokens`, `selected` or `segments`.
+pub const ROWS: &str = match texts!("ROWS")[find("linear", 0)] {
+    Some(text) => text,
+    None if SELECTS => "selected",
+    None => "tokens",
+};
 
 /// One `linear` of the group.
 #[derive(Clone, Copy)]

@@ -3,9 +3,9 @@
 //! Few rows: every thread prepares all rows for itself (no barrier), then multiplies its units. Many rows: a phase in
 //! which each thread prepares its share of the rows, and one in which each multiplies its units with all rows.
 
-use crate::abi::{ABI, Call, share};
+use crate::abi::{ABI, Call, Step, same, share};
 use crate::finish::{Place, TURN_BYTES, UNIT_PANELS, fill_turns, finish};
-use crate::group::{FINISH, Finish, INPUTS, LINEAR, LINEARS, MOST_ROWS, NORM_WEIGHT, SELECTS};
+use crate::group::{FINISH, Finish, INPUTS, LINEAR, LINEARS, MOST_ROWS, NORM_WEIGHT, ROWS, SELECTS};
 use crate::panels::{PANEL_BYTES, PANEL_ROWS, pack, panels};
 use crate::rows::{ROW_BYTES, prepare};
 use crate::simd::Floats;
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn ew_run(call: *const Call, phase: u32, thread: u32) {
     unsafe {
         let call = &*call;
         let (thread, threads) = (thread as usize, call.threads as usize);
-        let rows = if SELECTS { (*call.step).selected } else { (*call.step).rows } as usize;
+        let rows = rows_of(&*call.step);
         let copy = if PREPARING_IS_SHARED { 0 } else { thread * rows * (ROW_BYTES + TURN_BYTES) };
         let prepared = Prepared { rows, at: call.scratch.add(copy) };
         if phase == 0 {
@@ -97,6 +97,18 @@ pub unsafe extern "C" fn ew_run(call: *const Call, phase: u32, thread: u32) {
             }
         }
     }
+}
+
+/// Rows of the products in this step.
+fn rows_of(step: &Step) -> usize {
+    let rows = if same(ROWS, "selected") {
+        step.selected
+    } else if same(ROWS, "segments") {
+        step.segments
+    } else {
+        step.rows
+    };
+    rows as usize
 }
 
 /// Prepared rows in the scratch: all rows, then all turns.

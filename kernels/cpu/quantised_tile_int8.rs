@@ -6,7 +6,7 @@
 use crate::layout;
 use crate::panels::{BLOCK, BLOCKS, BODY_STEP, body, head};
 use crate::rows::{ROW_BYTES, Side, sides};
-use crate::simd::{Floats, dots, prefetch};
+use crate::simd::{Floats, Lanes, PARTS, dots, joined, prefetch};
 
 /// Bytes ahead of the weights in use that are asked for; 0 leaves it to the processor. Larger tiles use the same weights
 /// again and again, so only small ones ask.
@@ -15,12 +15,18 @@ const PREFETCH: usize = constant!("EW_PARAM_PREFETCH", 4096);
 /// Products of the panel with `ROWS` prepared rows that follow each other from `rows`.
 #[inline(always)]
 pub unsafe fn multiply<const ROWS: usize>(panel: *const u8, rows: *const u8) -> [Floats; ROWS] {
-    let mut sums = [Floats::splat(0.0); ROWS];
+    let parts: [_; PARTS] = core::array::from_fn(|part| unsafe { multiply_part::<ROWS>(panel, part, rows) });
+    core::array::from_fn(|row| joined(parts.map(|sums| sums[row])))
+}
+
+#[inline(always)]
+unsafe fn multiply_part<const ROWS: usize>(panel: *const u8, part: usize, rows: *const u8) -> [Lanes; ROWS] {
+    let mut sums = [Lanes::splat(0.0); ROWS];
     for block in 0..BLOCKS {
         unsafe {
-            let weights = layout::weights(body(panel, block));
-            let scales = layout::scales(head(panel, block));
-            if PREFETCH > 0 && ROWS <= 2 {
+            let weights = layout::weights(body(panel, block), part);
+            let scales = layout::scales(head(panel, block), part);
+            if PREFETCH > 0 && ROWS <= 2 && part == 0 {
                 for line in (0..BODY_STEP).step_by(64) {
                     prefetch(body(panel, block).wrapping_add(PREFETCH + line));
                 }
@@ -29,10 +35,10 @@ pub unsafe fn multiply<const ROWS: usize>(panel: *const u8, rows: *const u8) -> 
             let bytes = core::array::from_fn(|i| rows.add(i * ROW_BYTES + block * BLOCK).cast());
             let products = dots::<ROWS, { layout::MOST }>(&weights, bytes, sides.map(|side| side.start));
             for ((sum, product), side) in sums.iter_mut().zip(products).zip(sides) {
-                *sum = product.times_plus(scales.times(Floats::splat(side.scale)), *sum);
+                *sum = product.times_plus(scales.times(Lanes::splat(side.scale)), *sum);
                 if layout::HAS_MINIMUM {
-                    let minima = layout::minima(head(panel, block));
-                    *sum = minima.times_plus(Floats::splat(side.total), *sum);
+                    let minima = layout::minima(head(panel, block), part);
+                    *sum = minima.times_plus(Lanes::splat(side.total), *sum);
                 }
             }
         }

@@ -5,64 +5,92 @@
 
 use core::arch::x86_64::*;
 
-/// Sixteen lanes of four bytes: four neighbouring inputs of each of sixteen output rows.
+/// Parts that the lanes of a panel are multiplied in, each with registers of its own: sixteen registers do not hold more.
+pub const PARTS: usize = 2;
+
+/// Lanes of four bytes: four neighbouring inputs of each output row of a part.
 #[derive(Clone, Copy)]
-pub struct Bytes([__m256i; 2]);
+pub struct Bytes(__m256i);
+
+/// Floats of the output rows of a part.
+#[derive(Clone, Copy)]
+pub struct Lanes(__m256);
 
 /// Sixteen float32 lanes.
 #[derive(Clone, Copy)]
 pub struct Floats([__m256; 2]);
 
+/// All lanes from those of the parts.
+#[inline(always)]
+pub fn joined([low, high]: [Lanes; PARTS]) -> Floats {
+    Floats([low.0, high.0])
+}
+
 #[inline(always)]
 pub unsafe fn load_bytes(at: *const u8) -> Bytes {
-    unsafe { Bytes([_mm256_load_si256(at.cast()), _mm256_load_si256(at.add(32).cast())]) }
+    unsafe { Bytes(_mm256_load_si256(at.cast())) }
 }
 
 impl Bytes {
     #[inline(always)]
     pub fn splat(byte: u8) -> Self {
-        unsafe { Self([_mm256_set1_epi8(byte.cast_signed()); 2]) }
+        unsafe { Self(_mm256_set1_epi8(byte.cast_signed())) }
     }
 
     /// Low four bits of each byte.
     #[inline(always)]
     pub fn low_nibbles(self) -> Self {
-        Self(self.0.map(|half| unsafe { _mm256_and_si256(half, _mm256_set1_epi8(15)) }))
+        unsafe { Self(_mm256_and_si256(self.0, _mm256_set1_epi8(15))) }
     }
 
     /// High four bits of each byte.
     #[inline(always)]
     pub fn high_nibbles(self) -> Self {
-        Self(
-            self.0
-                .map(|half| unsafe { _mm256_and_si256(_mm256_srli_epi16::<4>(half), _mm256_set1_epi8(15)) }),
-        )
+        unsafe { Self(_mm256_and_si256(_mm256_srli_epi16::<4>(self.0), _mm256_set1_epi8(15))) }
     }
 
     /// Byte `j` of each lane as a float, 0 to 255.
     #[inline(always)]
-    pub fn byte<const J: u32>(self) -> Floats {
-        Floats(self.0.map(|half| unsafe {
+    pub fn byte<const J: u32>(self) -> Lanes {
+        unsafe {
             let shifted = match J {
-                0 => half,
-                1 => _mm256_srli_epi32::<8>(half),
-                2 => _mm256_srli_epi32::<16>(half),
-                _ => _mm256_srli_epi32::<24>(half),
+                0 => self.0,
+                1 => _mm256_srli_epi32::<8>(self.0),
+                2 => _mm256_srli_epi32::<16>(self.0),
+                _ => _mm256_srli_epi32::<24>(self.0),
             };
-            _mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32(255)))
-        }))
+            Lanes(_mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32(255))))
+        }
     }
 
-    /// These bytes with 16 added where the matching bit of the 64 at `bits` is set.
+    /// These bytes with 16 added where the matching bit of those at `bits` is set.
     #[inline(always)]
     pub unsafe fn with_bit_4(self, bits: *const u8) -> Self {
-        unsafe {
-            let word = bits.cast::<u64>().read_unaligned();
-            Self([
-                _mm256_or_si256(self.0[0], spread(word as u32)),
-                _mm256_or_si256(self.0[1], spread((word >> 32) as u32)),
-            ])
-        }
+        unsafe { Self(_mm256_or_si256(self.0, spread(bits.cast::<u32>().read_unaligned()))) }
+    }
+}
+
+impl Lanes {
+    #[inline(always)]
+    pub fn splat(value: f32) -> Self {
+        unsafe { Self(_mm256_set1_ps(value)) }
+    }
+
+    /// Half floats to floats.
+    #[inline(always)]
+    pub unsafe fn load_half(at: *const u8) -> Self {
+        unsafe { Self(_mm256_cvtph_ps(_mm_loadu_si128(at.cast()))) }
+    }
+
+    #[inline(always)]
+    pub fn times(self, other: Self) -> Self {
+        unsafe { Self(_mm256_mul_ps(self.0, other.0)) }
+    }
+
+    /// `self * factor + addend`, rounded once.
+    #[inline(always)]
+    pub fn times_plus(self, factor: Self, addend: Self) -> Self {
+        unsafe { Self(_mm256_fmadd_ps(self.0, factor.0, addend.0)) }
     }
 }
 
@@ -93,17 +121,6 @@ impl Floats {
         unsafe {
             _mm256_storeu_ps(at, self.0[0]);
             _mm256_storeu_ps(at.add(8), self.0[1]);
-        }
-    }
-
-    /// Sixteen half floats.
-    #[inline(always)]
-    pub unsafe fn load_half(at: *const u8) -> Self {
-        unsafe {
-            Self([
-                _mm256_cvtph_ps(_mm_loadu_si128(at.cast())),
-                _mm256_cvtph_ps(_mm_loadu_si128(at.add(16).cast())),
-            ])
         }
     }
 
@@ -176,49 +193,45 @@ impl Floats {
 
 /// Dot products of 32 weights of each lane with 32 signed bytes of each of `ROWS` rows, as exact integers plus the row's
 /// start; in float32.
-///
-/// `MOST` is the largest weight byte. Pairs are summed in 16 bits, which holds 8 products pairs of 15 * 127 or 4 of
-/// 31 * 127; for larger weights the offset of 128 is taken off first (so `start` is not needed) and the sign is moved
-/// to the activations, since 128 * 127 * 2 still fits.
 #[inline(always)]
 pub unsafe fn dots<const ROWS: usize, const MOST: u32>(
     weights: &[Bytes; 8],
     bytes: [*const i8; ROWS],
     starts: [i32; ROWS],
-) -> [Floats; ROWS] {
+) -> [Lanes; ROWS] {
     core::array::from_fn(|row| unsafe { dot::<MOST>(weights, bytes[row], starts[row]) })
 }
 
+/// The dot product with one row.
+///
+/// `MOST` is the largest weight byte. Pairs are summed in 16 bits, which holds 8 pairs of products up to 15 * 127, or 4
+/// up to 31 * 127; for larger weights the offset of 128 is taken off first (so `start` is not needed) and the sign is
+/// moved to the activations, since 128 * 127 * 2 still fits.
 #[inline(always)]
-unsafe fn dot<const MOST: u32>(weights: &[Bytes; 8], bytes: *const i8, start: i32) -> Floats {
+unsafe fn dot<const MOST: u32>(weights: &[Bytes; 8], bytes: *const i8, start: i32) -> Lanes {
     unsafe {
         let words = bytes.cast::<i32>();
-        let ones = _mm256_set1_epi16(1);
-        let mut sums = [_mm256_set1_epi32(if MOST > 31 { 0 } else { start }); 2];
-        let run = if MOST <= 15 {
-            8
-        } else if MOST <= 31 {
-            4
-        } else {
-            1
+        let run = match MOST {
+            0..=15 => 8,
+            16..=31 => 4,
+            _ => 1,
         };
-        for (half, sum) in sums.iter_mut().enumerate() {
-            for first in (0..8).step_by(run) {
-                let mut pairs = _mm256_setzero_si256();
-                for (i, weight) in weights.iter().enumerate().skip(first).take(run) {
-                    let activation = _mm256_set1_epi32(words.add(i).read_unaligned());
-                    let product = if MOST > 31 {
-                        let signed = _mm256_xor_si256(weight.0[half], _mm256_set1_epi8(-128));
-                        _mm256_maddubs_epi16(_mm256_abs_epi8(signed), _mm256_sign_epi8(activation, signed))
-                    } else {
-                        _mm256_maddubs_epi16(weight.0[half], activation)
-                    };
-                    pairs = if run == 1 { product } else { _mm256_add_epi16(pairs, product) };
-                }
-                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+        let mut sum = _mm256_set1_epi32(if MOST > 31 { 0 } else { start });
+        for first in (0..8).step_by(run) {
+            let mut pairs = _mm256_setzero_si256();
+            for (i, weight) in weights.iter().enumerate().skip(first).take(run) {
+                let activation = _mm256_set1_epi32(words.add(i).read_unaligned());
+                let product = if MOST > 31 {
+                    let signed = _mm256_xor_si256(weight.0, _mm256_set1_epi8(-128));
+                    _mm256_maddubs_epi16(_mm256_abs_epi8(signed), _mm256_sign_epi8(activation, signed))
+                } else {
+                    _mm256_maddubs_epi16(weight.0, activation)
+                };
+                pairs = if run == 1 { product } else { _mm256_add_epi16(pairs, product) };
             }
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
         }
-        Floats([_mm256_cvtepi32_ps(sums[0]), _mm256_cvtepi32_ps(sums[1])])
+        Lanes(_mm256_cvtepi32_ps(sum))
     }
 }
 

@@ -5,9 +5,21 @@
 
 use core::arch::x86_64::*;
 
-/// Sixteen lanes of four bytes: four neighbouring inputs of each of sixteen output rows.
+/// Parts that the lanes of a panel are multiplied in, each with registers of its own.
+pub const PARTS: usize = 1;
+
+/// Lanes of four bytes: four neighbouring inputs of each output row of a part.
 #[derive(Clone, Copy)]
 pub struct Bytes(__m512i);
+
+/// Floats of the output rows of a part.
+pub type Lanes = Floats;
+
+/// All lanes from those of the parts.
+#[inline(always)]
+pub fn joined([lanes]: [Lanes; PARTS]) -> Floats {
+    lanes
+}
 
 /// Sixteen float32 lanes.
 #[derive(Clone, Copy)]
@@ -38,7 +50,7 @@ impl Bytes {
 
     /// Byte `j` of each lane as a float, 0 to 255.
     #[inline(always)]
-    pub fn byte<const J: u32>(self) -> Floats {
+    pub fn byte<const J: u32>(self) -> Lanes {
         unsafe {
             let shifted = match J {
                 0 => self.0,
@@ -146,7 +158,7 @@ pub unsafe fn dots<const ROWS: usize, const MOST: u32>(
     weights: &[Bytes; 8],
     bytes: [*const i8; ROWS],
     starts: [i32; ROWS],
-) -> [Floats; ROWS] {
+) -> [Lanes; ROWS] {
     unsafe {
         let mut sums = starts.map(|start| _mm512_set1_epi32(start));
         for (i, weight) in weights.iter().enumerate() {
