@@ -7,7 +7,7 @@
 //!
 //! ```toml
 //! name = "attention_cache_avx512"
-//! pattern = "rope|kv_write|rope rope kv_write"
+//! pattern = "rope|kv_write|rope{1,2} kv_write"
 //! steps = ["prefill", "decode"]
 //! requires = ["avx512f", "avx512bw", "avx512dq", "avx512vl", "f16c"]
 //! numerics = []

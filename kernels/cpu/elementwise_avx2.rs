@@ -11,6 +11,7 @@
 //! steps = ["prefill", "decode", "encode"]
 //! requires = ["avx2", "fma", "f16c"]
 //! numerics = []
+//! rows = ["tokens", "selected", "segments"]
 //! ```
 
 #[macro_use]

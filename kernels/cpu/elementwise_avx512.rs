@@ -11,6 +11,7 @@
 //! steps = ["prefill", "decode", "encode"]
 //! requires = ["avx512f", "avx512bw", "avx512dq", "avx512vl", "f16c"]
 //! numerics = []
+//! rows = ["tokens", "selected", "segments"]
 //! ```
 
 #[macro_use]

@@ -1,4 +1,4 @@
-//! Rotation of queries and keys, and writing keys and values to the cache; alone or all three at once.
+//! Rotation of queries and keys, and writing keys and values to the cache; alone or together.
 
 use crate::abi::{self, Call};
 use crate::angles::cosine_and_sine;
@@ -16,6 +16,8 @@ const MAGNITUDES: [Option<&str>; MOST_OPS] = texts!("MAGNITUDE_BITS");
 const ROPES: usize = abi::count(OPS, "rope");
 const WRITE: usize = find(OPS, "kv_write", 0);
 const WRITES: bool = WRITE != ABSENT;
+/// Whether a first input is rotated and put out; with `kv_write`, the last rotation is of the keys.
+const TURNS_QUERIES: bool = ROPES > WRITES as usize;
 const CACHE_OP: usize = if WRITES { WRITE } else { 0 };
 const HEAD_DIM: usize = HEAD_DIMS[0];
 const ROTARY: usize = ROTARIES[0];
@@ -44,20 +46,21 @@ pub unsafe fn run(call: &Call, row: usize) {
                 let (cosine, sine) = cosine_and_sine(position as f32 * *frequencies.add(pair));
                 *turn = [cosine * MAGNITUDE, sine * MAGNITUDE];
             }
-            let width = HEADS_OF[0] * HEAD_DIM;
-            for head in 0..HEADS_OF[0] {
-                let at = row * width + head * HEAD_DIM;
-                let turned = turn(call.inputs[0].add(at), &table);
-                call.outputs[0].add(at).cast::<[f32; HEAD_DIM]>().write(turned);
+            if TURNS_QUERIES {
+                for head in 0..HEADS_OF[0] {
+                    let at = (row * HEADS_OF[0] + head) * HEAD_DIM;
+                    let turned = turn(call.inputs[0].add(at), &table);
+                    call.outputs[0].add(at).cast::<[f32; HEAD_DIM]>().write(turned);
+                }
             }
         }
         if WRITES {
-            let keys = call.inputs[if ROPES == 2 { 1 } else { 0 }];
-            let values = call.inputs[if ROPES == 2 { 2 } else { 1 }];
+            let (keys, values) =
+                (call.inputs[TURNS_QUERIES as usize], call.inputs[TURNS_QUERIES as usize + 1]);
             for head in 0..KV_HEADS {
                 let at = (row * KV_HEADS + head) * HEAD_DIM;
                 let key = keys.add(at).cast::<[f32; HEAD_DIM]>();
-                let key = if ROPES == 2 { turn(key.cast(), &table) } else { *key };
+                let key = if ROPES > 0 { turn(key.cast(), &table) } else { *key };
                 let place = place(call, row, position as usize, head);
                 write(call.cache.keys.add(place), &key);
                 write(call.cache.values.add(place), &*values.add(at).cast::<[f32; HEAD_DIM]>());

@@ -8,11 +8,18 @@ use crate::vector::Lanes;
 const OPS: &str = text_constant!("EW_OPS", "add");
 const WIDTH: usize = constant!("EW_OP0_WIDTH", 576);
 const IS_TANH: bool = abi::same(text_constant!("EW_OP0_FORM", "erf"), "tanh");
-const SELECTED: bool = abi::same(text_constant!("EW_OP0_ROWS", "tokens"), "selected");
+const ROWS: &str = text_constant!("EW_OP0_ROWS", "tokens");
 
 pub unsafe fn rows(call: &Call) -> usize {
-    let is_selected = SELECTED || abi::has(OPS, "select_rows");
-    unsafe { if is_selected { (*call.step).selected as usize } else { (*call.step).rows as usize } }
+    let step = unsafe { &*call.step };
+    let rows = if abi::same(ROWS, "selected") {
+        step.selected
+    } else if abi::same(ROWS, "segments") {
+        step.segments
+    } else {
+        step.rows
+    };
+    rows as usize
 }
 
 pub unsafe fn run(call: &Call, row: usize) {
@@ -20,11 +27,10 @@ pub unsafe fn run(call: &Call, row: usize) {
         let from =
             if abi::has(OPS, "select_rows") { *(*call.step).selected_rows.add(row) as usize } else { row };
         let (x, out) = (call.inputs[0].add(from * WIDTH), call.outputs[0].add(row * WIDTH));
-        // Reads the second input; an op on a buffer and itself has one only.
-        let other = if call.inputs[1].is_null() { call.inputs[0] } else { call.inputs[1] };
+        let other = call.inputs[1];
         vectors::<WIDTH>(|column, count| {
             let x = Lanes::load_first(x.add(column), count);
-            let second = || Lanes::load_first(other.add(row * WIDTH + column), count);
+            let second = || Lanes::load_first(other.wrapping_add(row * WIDTH + column), count);
             let result = if abi::has(OPS, "add") {
                 x.plus(second())
             } else if abi::has(OPS, "silu_mul") {

@@ -14,6 +14,7 @@
 //! name = "float_linear_avx512"
 //! pattern = "rms_norm? linear{1,3}|select_rows? rms_norm? linear|linear gelu|linear add layer_norm?|rms_norm? linear linear silu_mul"
 //! matrices = ["f32", "f16", "bf16"]
+//! rows = ["tokens", "selected"]
 //! layout = "{dtype}.x16"
 //! steps = ["prefill", "decode", "encode"]
 //! requires = ["avx512f", "avx512bw", "avx512dq", "avx512vl", "f16c"]

@@ -51,8 +51,10 @@ pub const HAS_RMS_NORM: bool = RMS_NORM != ABSENT;
 pub const RMS_NORM_WEIGHT: usize = if HAS_RMS_NORM { first_weight(RMS_NORM) } else { 0 };
 /// Added to the mean square.
 pub const RMS_NORM_EPSILON: f32 = float(EPSILONS, RMS_NORM, 1e-5);
-/// Whether only the wanted rows are computed.
+/// Whether the wanted rows are picked from all.
 pub const SELECTS: bool = find(OPS, "select_rows", 0) != ABSENT;
+/// Whether the rows are the wanted ones.
+pub const IS_SELECTED: bool = abi::same(text_constant!("EW_OP0_ROWS", "tokens"), "selected") || SELECTS;
 /// Whether `select_rows` or `rms_norm` stands in front.
 pub const HAS_PREPARING: bool = HAS_RMS_NORM || SELECTS;
 /// Whether the finished rows are normalised.

@@ -6,7 +6,7 @@
 
 use crate::abi::{ABI, Call, share};
 use crate::linear_group::{
-    FINISH, Finish, HAS_LAYER_NORM, HAS_PREPARING, HAS_RMS_NORM, INPUTS, LAYER_NORM_EPSILON,
+    FINISH, Finish, HAS_LAYER_NORM, HAS_PREPARING, HAS_RMS_NORM, INPUTS, IS_SELECTED, LAYER_NORM_EPSILON,
     LAYER_NORM_WEIGHT, LINEAR, LINEARS, MOST_ROWS, PAIRED, RMS_NORM_EPSILON, RMS_NORM_WEIGHT, SELECTS,
 };
 use crate::linear_tile::{Sums, TILE_COLUMNS, Tile, VECTORS, finish, multiply, resume, suspend};
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn ew_run(call: *const Call, phase: u32, thread: u32) {
     unsafe {
         let call = &*call;
         let (thread, threads) = (thread as usize, call.threads as usize);
-        let rows = if SELECTS { (*call.step).selected } else { (*call.step).rows } as usize;
+        let rows = if IS_SELECTED { (*call.step).selected } else { (*call.step).rows } as usize;
         let mut x = call.inputs[0];
         if HAS_PREPARING {
             let copy = if PREPARING_IS_SHARED { 0 } else { thread * copy_bytes(rows) };

@@ -15,7 +15,7 @@ const ROWS: &str = text_constant!("EW_OP0_ROWS", "segments");
 
 pub unsafe fn rows(call: &Call) -> usize {
     let step = unsafe { &*call.step };
-    let rows = if L2_NORM != 0 || abi::same(ROWS, "segments") {
+    let rows = if abi::same(ROWS, "segments") {
         step.segments
     } else if abi::same(ROWS, "selected") {
         step.selected

@@ -13,6 +13,7 @@
 //! steps = ["prefill", "decode", "encode"]
 //! requires = ["avx2", "fma", "f16c"]
 //! numerics = []
+//! rows = ["tokens", "selected"]
 //! ```
 
 #[macro_use]
