@@ -44,6 +44,22 @@ def permuted(matrix: np.ndarray, heads: int) -> np.ndarray:
     return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(matrix.shape))
 
 
+def llama3_divisors(rope) -> np.ndarray:
+    """`rope_freqs.weight` for heads of 16, as llama.cpp's converter computes it."""
+    divisors = []
+    for place in range(0, 16, 2):
+        turns = rope["original_max_position_embeddings"] / (2 * np.pi * 10000.0 ** (place / 16))
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        smooth = (turns - low) / (high - low)
+        if turns > high:
+            divisors.append(1.0)
+        elif turns < low:
+            divisors.append(rope["factor"])
+        else:
+            divisors.append(1 / ((1 - smooth) / rope["factor"] + smooth))
+    return np.array(divisors, np.float32)
+
+
 def write_gguf(
     folder: Path, path: Path, architecture: str, rope: dict[str, float | int | str]
 ) -> None:
@@ -58,6 +74,8 @@ def write_gguf(
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    if config["rope_parameters"]["rope_type"] == "llama3":
+        writer.add_tensor("rope_freqs.weight", llama3_divisors(config["rope_parameters"]))
     for name, value in rope.items():
         adders = {str: writer.add_string, float: writer.add_float32, int: writer.add_uint32}
         adders[type(value)](f"{architecture}.rope.{name}", value)
@@ -86,6 +104,7 @@ YARN = {"scaling.type": "yarn", "scaling.factor": 4.0, "scaling.original_context
     [
         ("llama_biases_linear_f16", "llama", {"scaling.type": "linear", "scaling.factor": 3.0}),
         ("llama_tied_yarn_sharded_bf16", "llama", YARN),
+        ("llama_untied_llama3", "llama", {}),
         ("qwen2_biases", "qwen2", {}),
     ],
 )
