@@ -163,7 +163,9 @@ def _compile_all(absent: dict[str, Job], object_cache: Path) -> CompileFailure |
         return None
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         results = list(
-            pool.map(lambda item: compile_object(item[1], _cached(object_cache, item[0])), absent.items())
+            pool.map(
+                lambda item: compile_object(item[1], _cached(object_cache, item[0])), absent.items()
+            )
         )
     return next((result for result in results if result is not None), None)
 
@@ -206,7 +208,11 @@ def _assemble(
 def engine_fingerprint(engine: Path, host_program: Path | None) -> str:
     """SHA-256 over the names and bytes of graph.json, plan.json, every object and the host program."""
     digest = hashlib.sha256()
-    files = [engine / "graph.json", engine / "plan.json", *sorted((engine / "kernels").glob("*.so"))]
+    files = [
+        engine / "graph.json",
+        engine / "plan.json",
+        *sorted((engine / "kernels").glob("*.so")),
+    ]
     if host_program is not None:
         files.append(host_program)
     for path in files:
