@@ -4,18 +4,20 @@
 //! the high nibble input 16 + j; weight = scale * nibble + minimum.
 //!
 //! Packed: a panel is 16 output rows (rows past the last are zero); its blocks follow each other, 320 bytes each:
-//! 16 scales, 16 minima, then four lines of 64 bytes. Line g, lane r, byte j: low nibble = input 8g + j of row r,
-//! high nibble = input 8g + 4 + j. So a line is two operands of `vpdpbusd` with one lane for each output row.
+//! 16 scales, 16 minima, then the nibbles as `layout_nibbles.rs` has them.
 #![allow(dead_code)]
 
-use crate::simd::{Bytes, Lanes, PARTS, load_bytes};
+#[path = "layout_nibbles.rs"]
+mod nibbles;
+
+use crate::simd::{Bytes, Lanes, PARTS};
 
 /// Bytes of a stored block of 32 inputs of one row.
 pub const STORED_BYTES: usize = 20;
 /// Bytes of the scales (and minima) of a packed block.
 pub const HEAD_BYTES: usize = 64;
 /// Bytes of the weights of a packed block.
-pub const BODY_BYTES: usize = 256;
+pub const BODY_BYTES: usize = nibbles::BYTES;
 /// Largest weight byte.
 pub const MOST: u32 = 15;
 /// What a weight byte is when the weight is zero, before the minimum.
@@ -28,13 +30,9 @@ pub unsafe fn pack_block(stored: *const u8, row_bytes: usize, rows: usize, head:
     for row in 0..rows {
         unsafe {
             let block = stored.add(row * row_bytes);
-            let nibble = |input: usize| (*block.add(4 + input % 16) >> (4 * (input / 16))) & 15;
             core::ptr::copy_nonoverlapping(block, head.add(2 * row), 2);
             core::ptr::copy_nonoverlapping(block.add(2), head.add(32 + 2 * row), 2);
-            for byte in 0..16 {
-                let input = 8 * (byte / 4) + byte % 4;
-                *body.add(64 * (byte / 4) + 4 * row + byte % 4) = nibble(input) | (nibble(input + 4) << 4);
-            }
+            nibbles::pack(block.add(4), row, body);
         }
     }
 }
@@ -42,20 +40,7 @@ pub unsafe fn pack_block(stored: *const u8, row_bytes: usize, rows: usize, head:
 /// The weight bytes of part `part` of a block: entry i holds inputs 4i to 4i + 3.
 #[inline(always)]
 pub unsafe fn weights(body: *const u8, part: usize) -> [Bytes; 8] {
-    let body = body.wrapping_add(part * (64 / PARTS));
-    unsafe {
-        let line = [0, 64, 128, 192].map(|at| load_bytes(body.add(at)));
-        [
-            line[0].low_nibbles(),
-            line[0].high_nibbles(),
-            line[1].low_nibbles(),
-            line[1].high_nibbles(),
-            line[2].low_nibbles(),
-            line[2].high_nibbles(),
-            line[3].low_nibbles(),
-            line[3].high_nibbles(),
-        ]
-    }
+    unsafe { nibbles::unpack(body, part) }
 }
 
 #[inline(always)]

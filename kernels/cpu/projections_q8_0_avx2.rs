@@ -14,13 +14,18 @@
 //! pattern = "select_rows? rms_norm? (linear{1,3}|linear add|linear linear silu_mul|linear linear linear rope rope kv_write)"
 //! matrices = ["q8_0"]
 //! layout = "q8_0.x16"
+//! rows = ["tokens", "selected", "segments"]
 //! steps = ["prefill", "decode", "encode"]
 //! requires = ["avx2", "fma", "f16c"]
 //! numerics = ["activations_q8"]
 //! cache = {dtypes = ["f32", "f16"], layouts = ["position_major", "head_major"]}
-//! constraints = ["OP_IN % 32 == 0"]
+//! constraints = [
+//!     "OP_IN % 32 == 0",
+//!     "OP_HEAD_DIM % 16 == 0",
+//!     "OP_ROTARY % 2 == 0 and (OP_PAIRING == 'adjacent' or OP_ROTARY % 32 == 0)",
+//! ]
 //! [parameters.TILE]
-//! values = [1, 2, 4, 6, 8, 12]
+//! values = [1, 2, 4, 6, 8]
 //! default = 4
 //! help = "rows that a block of weights is unpacked for"
 //! [parameters.PREFETCH]
