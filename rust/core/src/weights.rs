@@ -73,18 +73,13 @@ impl Checkpoint {
         &self.files[weight.file].bytes()[start..start + weight.bytes as usize]
     }
 
-    /// Lets go of the pages under a weight; a later read brings them back from the file.
+    /// Lets go of the pages of the file that holds `weight`; a later read brings them back. The whole file, because
+    /// reading one weight may map a huge page with its neighbours.
     pub fn release(&self, weight: &Weight) {
         if let Source::Mapped(map) = &self.files[weight.file] {
             // SAFETY: a shared read-only map of a file: dropped pages are read from the file again. The outcome is
             // ignored on purpose, it is advice.
-            let _ = unsafe {
-                map.unchecked_advise_range(
-                    UncheckedAdvice::DontNeed,
-                    weight.offset as usize,
-                    weight.bytes as usize,
-                )
-            };
+            let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
         }
     }
 }

@@ -9,6 +9,10 @@ use enginewright_core::weights::Checkpoint;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Smaller weights are copied even where they could be read in place: one touched value of a file may map a huge
+/// page of it, so that norm weights strewn over the file would keep most of it resident.
+const SMALL_BYTES: usize = 256 << 10;
+
 /// A weight and its layout: what the copies are counted by.
 pub type Key<'a> = (&'a str, &'a str);
 
@@ -82,7 +86,7 @@ impl Packed {
                 } else {
                     weight.dtype.block_bytes() as usize
                 };
-                if address.addr().is_multiple_of(needed) {
+                if stored_bytes >= SMALL_BYTES && address.addr().is_multiple_of(needed) {
                     addresses.insert((name.to_owned(), layout.to_owned()), address);
                     continue;
                 }
