@@ -94,52 +94,73 @@ unsafe fn step<const ROWS: usize>(
 #[inline(always)]
 pub unsafe fn resume<const ROWS: usize>(tile: &Tile, out: *const f32, sums: &mut Sums<ROWS>) {
     if tile.first_input > 0 {
-        let width = LINEAR[tile.linear].outputs;
-        each_vector(tile, |vector, output, count| {
-            for (row, sums) in sums.iter_mut().enumerate() {
-                sums[vector] =
-                    unsafe { Lanes::load_first(out.add((tile.row + row) * width + output), count) };
+        for (row, sums) in sums.iter_mut().enumerate() {
+            for (vector, sum) in sums.iter_mut().enumerate() {
+                let (place, count) = tile.place(row, vector);
+                *sum = unsafe { Lanes::load_first(out.wrapping_add(place), count) };
             }
-        });
+        }
     }
 }
 
 /// Stores the sums as they are, to be resumed.
 #[inline(always)]
 pub unsafe fn suspend<const ROWS: usize>(tile: &Tile, out: *mut f32, sums: &Sums<ROWS>) {
-    let width = LINEAR[tile.linear].outputs;
-    each_vector(tile, |vector, output, count| {
-        for (row, sums) in sums.iter().enumerate() {
-            unsafe { sums[vector].store_first(out.add((tile.row + row) * width + output), count) }
+    for (row, sums) in sums.iter().enumerate() {
+        for (vector, sum) in sums.iter().enumerate() {
+            let (place, count) = tile.place(row, vector);
+            unsafe { sum.store_first(out.wrapping_add(place), count) }
         }
-    });
+    }
+}
+
+impl Tile {
+    /// Where a vector of a row lies in the output, and how many of its lanes are outputs.
+    #[inline(always)]
+    fn place(&self, row: usize, vector: usize) -> (usize, usize) {
+        let width = LINEAR[self.linear].outputs;
+        let output = self.output + vector * WIDTH;
+        ((self.row + row) * width + output, WIDTH.min(width.saturating_sub(output)))
+    }
 }
 
 /// Adds the bias, finishes and stores; `sums` holds those of the second matrix too if the group pairs two.
+///
+/// The sums go through memory: a loop over them that the compiler does not unroll would keep them out of registers
+/// everywhere, and the multiplication with them.
 #[inline(always)]
 pub unsafe fn finish<const ROWS: usize>(call: &Call, tile: &Tile, sums: &[Sums<ROWS>; PAIRED]) {
-    let width = LINEAR[tile.linear].outputs;
-    each_vector(tile, |vector, output, count| unsafe {
-        let bias = bias(call, tile.linear, output, count);
-        let second_bias = bias_of_second(call, output, count);
-        for (row, first) in sums[0].iter().enumerate() {
-            let place = (tile.row + row) * width + output;
-            let product = first[vector].plus(bias);
-            let result = match FINISH {
-                Finish::Store => product,
-                Finish::GeluErf => gelu_erf(product),
-                Finish::GeluTanh => gelu_tanh(product),
-                Finish::Add => product.plus(Lanes::load_first(call.inputs[1].add(place), count)),
-                Finish::SiluMul => silu(product).times(sums[PAIRED - 1][row][vector].plus(second_bias)),
-            };
-            result.store_first(call.outputs[tile.linear].add(place), count);
+    let mut products = [[[[0.0; WIDTH]; PAIRED]; VECTORS]; ROWS];
+    for (matrix, sums) in sums.iter().enumerate() {
+        for (row, sums) in sums.iter().enumerate() {
+            for (vector, sum) in sums.iter().enumerate() {
+                unsafe { sum.store(products[row][vector][matrix].as_mut_ptr()) }
+            }
         }
-    });
-}
-
-#[inline(always)]
-unsafe fn bias_of_second(call: &Call, output: usize, count: usize) -> Lanes {
-    if PAIRED == 2 { unsafe { bias(call, 1, output, count) } } else { Lanes::splat(0.0) }
+    }
+    for (row, products) in products.iter().enumerate() {
+        for (vector, products) in products.iter().enumerate() {
+            let (place, count) = tile.place(row, vector);
+            if count > 0 {
+                let output = tile.output + vector * WIDTH;
+                unsafe {
+                    let first =
+                        Lanes::load(products[0].as_ptr()).plus(bias(call, tile.linear, output, count));
+                    let result = match FINISH {
+                        Finish::Store => first,
+                        Finish::GeluErf => gelu_erf(first),
+                        Finish::GeluTanh => gelu_tanh(first),
+                        Finish::Add => first.plus(Lanes::load_first(call.inputs[1].add(place), count)),
+                        Finish::SiluMul => {
+                            let second = Lanes::load(products[PAIRED - 1].as_ptr());
+                            silu(first).times(second.plus(bias(call, 1, output, count)))
+                        }
+                    };
+                    result.store_first(call.outputs[tile.linear].add(place), count);
+                }
+            }
+        }
+    }
 }
 
 #[inline(always)]
@@ -149,16 +170,4 @@ unsafe fn bias(call: &Call, linear: usize, output: usize, count: usize) -> Lanes
         return Lanes::splat(0.0);
     }
     unsafe { Lanes::load_first(call.weights[weight].cast::<f32>().add(output), count) }
-}
-
-/// Calls `each` with the vectors of the tile that have outputs: number, first output, lanes.
-#[inline(always)]
-fn each_vector(tile: &Tile, mut each: impl FnMut(usize, usize, usize)) {
-    let width = LINEAR[tile.linear].outputs;
-    for vector in 0..VECTORS {
-        let output = tile.output + vector * WIDTH;
-        if output < width {
-            each(vector, output, WIDTH.min(width - output));
-        }
-    }
 }
