@@ -69,7 +69,9 @@ def float_bits(value: float) -> str:
 def build(name: str, constants: Mapping[str, object]) -> ctypes.CDLL:
     """Compile `kernels/cpu/NAME.rs`; kept by constants and sources."""
     BUILT.mkdir(exist_ok=True)
-    digest = hashlib.sha256(repr((name, sorted((k, str(v)) for k, v in constants.items()))).encode())
+    digest = hashlib.sha256(
+        repr((name, sorted((k, str(v)) for k, v in constants.items()))).encode()
+    )
     for source in sorted(KERNELS.glob("*.rs")):
         digest.update(source.read_bytes())
     built = BUILT / f"{name}-{digest.hexdigest()[:16]}.so"
@@ -138,7 +140,9 @@ class Group:
             packed = array
             if size:
                 packed = aligned([size], "uint8")
-                library.ew_pack(i, ctypes.c_void_p(array.ctypes.data), ctypes.c_void_p(packed.ctypes.data))
+                library.ew_pack(
+                    i, ctypes.c_void_p(array.ctypes.data), ctypes.c_void_p(packed.ctypes.data)
+                )
             self.kept.append(packed)
             call.weights[i] = packed.ctypes.data
         if self.keys is not None and self.values is not None:

@@ -1,9 +1,9 @@
 """Time the matrix products of one whole step of SmolLM2-135M, arms interleaved in one process.
 
-    python benchmarks/kernels/time_projections.py --rows 1 --threads 2 avx512 avx512:PREFETCH=2048 avx2
+    python benchmarks/kernels/time_projections.py --rows 1 avx512 avx512:PREFETCH=2048 avx2
 
-An arm is a tier of the `projections_*` kernels, then parameters. Printed: milliseconds of a step in each kind of group
-(median, least of the repeats) and the weight bytes that a step reads each second.
+An arm is a tier of the `projections_*` kernels, then parameters. Printed: milliseconds of a step in
+each kind of group (median, least of the repeats) and the weight bytes that a step reads each second.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def weight_bytes(group: Group) -> list[int]:
 
 
 def write_arm(text: str, layer_format: str, rows: int, folder: Path) -> Path:
-    """Build the kernels of an arm such as `avx512:TILE=4,PREFETCH=0`; the arm's file for the timer."""
+    """Build the kernels of an arm such as `avx512:TILE=4`; the arm's file for the timer."""
     tier, _, rest = text.partition(":")
     parameters = dict(pair.split("=", 1) for pair in rest.split(",") if pair)
     objects = folder / text
@@ -148,9 +148,8 @@ def main() -> None:
     for line in done.stdout.splitlines():
         name, label, median, least, packed = line.split("\t")
         speed = f"{int(packed) / int(median):8.1f}" if label == "all" else ""
-        print(
-            f"{Path(name).stem:40} {label:8} {int(median) / 1e6:10.3f} {int(least) / 1e6:10.3f} {speed}"
-        )
+        times = f"{int(median) / 1e6:10.3f} {int(least) / 1e6:10.3f}"
+        print(f"{Path(name).stem:40} {label:8} {times} {speed}")
 
 
 if __name__ == "__main__":

@@ -83,6 +83,11 @@ impl Lanes {
     }
 
     #[inline(always)]
+    pub fn plus(self, other: Self) -> Self {
+        unsafe { Self(_mm256_add_ps(self.0, other.0)) }
+    }
+
+    #[inline(always)]
     pub fn times(self, other: Self) -> Self {
         unsafe { Self(_mm256_mul_ps(self.0, other.0)) }
     }

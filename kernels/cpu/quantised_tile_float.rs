@@ -1,0 +1,59 @@
+//! The product of one panel (16 output rows) with a tile of prepared rows: float32 activations.
+//!
+//! Weight bytes become floats in registers, once for all rows of the tile. Each row has its own chains of float32 sums, in
+//! the order of the inputs, whatever the tile: so tiles of different sizes agree.
+
+use crate::layout;
+use crate::panels::{BLOCK, BLOCKS, BODY_STEP, body, head};
+use crate::rows::{ROW_BYTES, totals};
+use crate::simd::{Floats, Lanes, PARTS, joined, prefetch};
+
+/// Bytes ahead of the weights in use that are asked for; 0 leaves it to the processor. Larger tiles use the same weights
+/// again and again, so only small ones ask.
+const PREFETCH: usize = constant!("EW_PARAM_PREFETCH", 4096);
+
+/// Products of the panel with `ROWS` prepared rows that follow each other from `rows`.
+#[inline(always)]
+pub unsafe fn multiply<const ROWS: usize>(panel: *const u8, rows: *const u8) -> [Floats; ROWS] {
+    let parts: [_; PARTS] = core::array::from_fn(|part| unsafe { multiply_part::<ROWS>(panel, part, rows) });
+    core::array::from_fn(|row| joined(parts.map(|sums| sums[row])))
+}
+
+#[inline(always)]
+unsafe fn multiply_part<const ROWS: usize>(panel: *const u8, part: usize, rows: *const u8) -> [Lanes; ROWS] {
+    let mut sums = [Lanes::splat(0.0); ROWS];
+    for block in 0..BLOCKS {
+        unsafe {
+            if PREFETCH > 0 && ROWS <= 2 && part == 0 {
+                for line in (0..BODY_STEP).step_by(64) {
+                    prefetch(body(panel, block).wrapping_add(PREFETCH + line));
+                }
+            }
+            let weights = layout::weights(body(panel, block), part);
+            let scales = layout::scales(head(panel, block), part);
+            // Four chains: one for each byte of a group of four inputs.
+            let mut products = [[Lanes::splat(0.0); 4]; ROWS];
+            for (group, bytes) in weights.into_iter().enumerate() {
+                let mut inputs = [bytes.byte::<0>(), bytes.byte::<1>(), bytes.byte::<2>(), bytes.byte::<3>()];
+                if layout::ZERO != 0 {
+                    // Exact, and here rather than on the sums, where large numbers would cancel.
+                    inputs = inputs.map(|input| input.plus(Lanes::splat(-(layout::ZERO as f32))));
+                }
+                for (row, products) in products.iter_mut().enumerate() {
+                    let x = rows.add(row * ROW_BYTES).cast::<f32>().add(block * BLOCK + 4 * group);
+                    for (j, product) in products.iter_mut().enumerate() {
+                        *product = inputs[j].times_plus(Lanes::splat(*x.add(j)), *product);
+                    }
+                }
+            }
+            for (row, (sum, [a, b, c, d])) in sums.iter_mut().zip(products).enumerate() {
+                *sum = a.plus(b).plus(c.plus(d)).times_plus(scales, *sum);
+                if layout::HAS_MINIMUM {
+                    let total = *totals(rows.add(row * ROW_BYTES)).add(block);
+                    *sum = layout::minima(head(panel, block), part).times_plus(Lanes::splat(total), *sum);
+                }
+            }
+        }
+    }
+    sums
+}
