@@ -23,7 +23,8 @@ def big_step(
     """The plan in which each group is the longest run, from the first op on, with a fast kernel.
 
     Of several kernels for one run, that of the highest `rank` is taken (measured; unknown is 0),
-    then the one that needs most of the processor. Ops that no fast kernel serves stay as they are.
+    then one that uses
+    an approximation the target allows, then the one that needs most of the processor. Ops that no fast kernel serves stay as they are.
 
     Raises: PlanError if the plan does not fit the graph.
     """
@@ -68,6 +69,7 @@ def _cover(
                         found,
                         key=lambda choice: (
                             rank.get(choice.kernel, 0.0),
+                            len(library.named(choice.kernel).contract.numerics),
                             len(library.named(choice.kernel).contract.requires),
                             choice.kernel,
                         ),
