@@ -23,8 +23,8 @@ def big_step(
     """The plan in which each group is the longest run, from the first op on, with a fast kernel.
 
     Of several kernels for one run, that of the highest `rank` is taken (measured; unknown is 0),
-    then one that uses
-    an approximation the target allows, then the one that needs most of the processor. Ops that no fast kernel serves stay as they are.
+    then one that uses an approximation the target allows, then the one that needs most of the
+    processor. Ops that no fast kernel serves stay as they are.
 
     Raises: PlanError if the plan does not fit the graph.
     """
