@@ -3,7 +3,7 @@
     python benchmarks/kernels/time_projections.py --rows 1 avx512 avx512:PREFETCH=2048 avx2
 
 An arm is a tier of the `projections_*` kernels, then parameters. Printed: milliseconds of a step in
-each kind of group (median, least of the repeats) and the weight bytes that a step reads each second.
+each kind of group (median, least of the repeats) and weight bytes read a second.
 """
 
 from __future__ import annotations
