@@ -2,8 +2,8 @@
 
     python benchmarks/kernels/float_time.py [avx512|avx2] [PARAMETER=VALUE ...]
 
-Prints, for shapes of all-MiniLM-L6-v2 (encoder) and SmolLM2-135M (decoder attention), the least time of the busiest
-thread, GFLOP/s or GB/s, and the largest difference from float64.
+Prints, for shapes of all-MiniLM-L6-v2 (encoder) and SmolLM2-135M (decoder attention), the least
+time of the busiest thread, GFLOP/s or GB/s, and the largest difference from float64.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def report(name: str, group: Group, threads: int, work: tuple[float, str], wante
     error = float(np.abs(group.outputs[0] - wanted).max())
     rate = work[0] / seconds / 1e9
     print(
-        f"{name:44s} threads {threads}: {seconds * 1e6:9.1f} us {rate:7.1f} {work[1]}/s, off by {error:.1e}"
+        f"{name:44s} threads {threads}: {seconds * 1e6:9.1f} us "
+        f"{rate:7.1f} {work[1]}/s, off by {error:.1e}"
     )
 
 
