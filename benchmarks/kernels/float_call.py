@@ -1,8 +1,8 @@
 """Compile one kernel with the constants of a group and call it from Python, without the host.
 
 Used by the other `float_*.py` files here: they check against NumPy and time one thread's share of
-the work, which is what a change to a kernel needs. What an engine gains is measured by the factory, not here.
-"""
+the work, which is what a change to a kernel needs. What an engine gains is measured by the
+factory, not here. """
 
 from __future__ import annotations
 
