@@ -2,7 +2,8 @@
 
 Used by the other `float_*.py` files here: they check against NumPy and time one thread's share of
 the work, which is what a change to a kernel needs. What an engine gains is measured by the
-factory, not here. """
+factory, not here.
+"""
 
 from __future__ import annotations
 
