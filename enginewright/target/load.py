@@ -1,0 +1,112 @@
+"""Read a target file, or say what is wrong with it: file, line, field, value, expectation, hint."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import tomllib
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from enginewright.errors import TargetError
+from enginewright.target.criteria import check_criteria
+from enginewright.target.records import LoadedTarget, Target
+
+
+def load_target(path: Path) -> LoadedTarget:
+    """Parse and check a target file.
+
+    Raises: TargetError naming the file, the line where it can be found, the field and its value.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise TargetError(
+            f"cannot read the target {path}: {error.strerror}",
+            hint="`enginewright init CHECKPOINT` writes one",
+        ) from error
+    try:
+        text = content.decode()
+        document = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise TargetError(f"{path}: not UTF-8 at byte {error.start}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise TargetError(f"{path}: not TOML: {error}", hint="see docs/target.md") from error
+    try:
+        target = Target.model_validate(_tuples(document))
+    except ValidationError as error:
+        raise _explain(path, text, error) from error
+    check_criteria(target, str(path))
+    return LoadedTarget(target=target, source=path, sha256=hashlib.sha256(content).hexdigest())
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of a target file."""
+    return Target.model_json_schema()
+
+
+def _tuples(value: Any) -> Any:
+    """TOML arrays as tuples: the records are frozen and strict."""
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return tuple(_tuples(item) for item in value)
+    return value
+
+
+def _explain(path: Path, text: str, error: ValidationError) -> TargetError:
+    first = error.errors()[0]
+    parts = [part for part in first["loc"] if isinstance(part, str) and part not in _UNION_TAGS]
+    field = ".".join(str(part) for part in first["loc"] if part not in _UNION_TAGS)
+    key = parts[-1] if parts else ""
+    line = _line_of(text, key)
+    place = f"{path}:{line}" if line else str(path)
+    if first["type"] == "extra_forbidden":
+        known = _fields_at(first["loc"][:-1])
+        nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+        hint = f"did you mean `{nearest[0]}`?" if nearest else f"known: {', '.join(known)}"
+        return TargetError(f"{place}: unknown key `{field}`", hint=hint)
+    if first["type"] == "missing":
+        return TargetError(f"{path}: `{field}` is missing", hint="see docs/target.md")
+    return TargetError(
+        f"{place}: `{field}` is {first['input']!r}; {first['msg'][0].lower()}{first['msg'][1:]}",
+        hint="see docs/target.md, or `enginewright target schema`",
+    )
+
+
+_UNION_TAGS = frozenset({"literal['auto']", "constrained-int", "int", "tuple[str, ...]"})
+
+
+def _line_of(text: str, key: str) -> int | None:
+    """The first line that sets `key` or opens a table of that name."""
+    pattern = rf"^\s*(?:\[+\s*(?:\w+\.)*{re.escape(key)}\s*\]+|{re.escape(key)}\s*=)"
+    for number, line in enumerate(text.splitlines(), start=1):
+        if key and re.match(pattern, line):
+            return number
+    return None
+
+
+def _fields_at(location: tuple[int | str, ...]) -> list[str]:
+    """The fields of the record at a place in the document."""
+    record: type[BaseModel] = Target
+    for part in location:
+        if isinstance(part, str) and part in record.model_fields:
+            inner = _record_in(record.model_fields[part].annotation)
+            if inner is not None:
+                record = inner
+    return list(record.model_fields)
+
+
+def _record_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (tuple, Union, UnionType):
+        for argument in get_args(annotation):
+            found = _record_in(argument)
+            if found is not None:
+                return found
+    return None
