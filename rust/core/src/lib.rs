@@ -9,4 +9,7 @@ mod op_check;
 pub mod plan;
 mod plan_check;
 mod read_json;
+pub mod sampling;
+pub mod scheduler;
+pub mod session;
 pub mod weights;
