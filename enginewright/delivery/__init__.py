@@ -1,0 +1,1 @@
+"""What leaves the factory: shipped binaries, reports, other engines beside ours."""

@@ -1,0 +1,32 @@
+"""One page that tells what a run found."""
+
+from __future__ import annotations
+
+from enginewright.delivery.report.from_run import material_from_run
+from enginewright.delivery.report.groups import profiled_step
+from enginewright.delivery.report.material import (
+    Acceptance,
+    CandidateEntry,
+    EngineFigures,
+    Estimate,
+    GroupTime,
+    ReportMaterial,
+    TacticSummary,
+    TrialEntry,
+)
+from enginewright.delivery.report.page import render_report, write_report
+
+__all__ = [
+    "Acceptance",
+    "CandidateEntry",
+    "EngineFigures",
+    "Estimate",
+    "GroupTime",
+    "ReportMaterial",
+    "TacticSummary",
+    "TrialEntry",
+    "material_from_run",
+    "profiled_step",
+    "render_report",
+    "write_report",
+]

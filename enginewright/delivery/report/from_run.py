@@ -1,0 +1,285 @@
+"""A run's folder and the archive, gathered for the report.
+
+The folder holds `result.json` (what `enginewright build --json` prints), `machine.json` (the probed
+machine) and `profile.json` (a list of profiled steps of the champion, see `groups.py`); what is
+absent is told as a note, for a run may be unfinished. Verdicts, hypotheses and evidence come from
+the archive and its store.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from enginewright.delivery.report.groups import group_times
+from enginewright.delivery.report.material import (
+    Acceptance,
+    CandidateEntry,
+    EngineFigures,
+    Estimate,
+    ReportMaterial,
+    TacticSummary,
+    TrialEntry,
+)
+from enginewright.errors import ArchiveError, UsageError
+from enginewright.retention import Archive, Event, RunRecord, Store
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def material_from_run(run_folder: Path, archive: Archive, store: Store) -> ReportMaterial:
+    """Everything a report tells of the run whose folder is `run_folder` (named by the run's id).
+
+    Raises: UsageError if the archive has no such run; ArchiveError if a file or the evidence of a
+    trial is damaged.
+    """
+    run = _find(archive, run_folder.name)
+    result = _read(run_folder / "result.json") or {}
+    machine = _read(run_folder / "machine.json")
+    profile = _read(run_folder / "profile.json")
+    candidates = tuple(
+        CandidateEntry(
+            candidate=held.id,
+            parent=held.parent,
+            tactic=held.tactic,
+            hypothesis=held.hypothesis,
+            predicted_effect=held.predicted_effect,
+        )
+        for held in archive.candidates(run.id)
+    )
+    trials = _trials(archive, store, run.id)
+    events = archive.events(run.id)
+    notes = list(result.get("notes", ()))
+    if run.state != "finished":
+        notes.append("This run has not finished: what is below is what is known so far.")
+    if not result.get("speedup"):
+        notes.append("There is no confirmation yet: no figure here was taken on fresh inputs.")
+    if profile is None:
+        notes.append("The champion was not profiled: time per group is missing.")
+    workload = run.target.get("workload", {})
+    return ReportMaterial(
+        run=run.id,
+        target=str(run.target.get("name", run.id)),
+        state=run.state,
+        started=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(run.created_at)),
+        objective=workload.get("objective"),
+        speedup=_estimate(result.get("speedup"), "x"),
+        floor_share=_estimate(result.get("floor_share"), ""),
+        acceptance=tuple(_acceptance(row) for row in result.get("acceptance", ())),
+        engines=_engines(result),
+        champion=_champion(result, trials, candidates),
+        candidates=candidates,
+        trials=trials,
+        groups=group_times(profile) if profile is not None else (),
+        tactics=tactic_summaries(candidates, trials, events),
+        environment=_machine_facts(machine),
+        inputs=_inputs(run, result),
+        recheck=_recheck(run, trials, result),
+        notes=tuple(notes),
+    )
+
+
+def tactic_summaries(
+    candidates: tuple[CandidateEntry, ...],
+    trials: tuple[TrialEntry, ...],
+    events: list[Event],
+) -> tuple[TacticSummary, ...]:
+    """What each tactic gave, the largest gain first.
+
+    Candidates set aside by micro-timings may never reach the archive as candidates: the events
+    `screened_out` (with the `tactic`) count them.
+    """
+    tactic_of = {entry.candidate: entry.tactic for entry in candidates if entry.parent is not None}
+    archived = Counter(tactic_of.values())
+    screened = Counter(
+        str(event.details["tactic"])
+        for event in events
+        if event.kind == "screened_out" and "tactic" in event.details
+    )
+    tried: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    log_gain: dict[str, float] = {}
+    for trial in trials:
+        tactic = tactic_of.get(trial.candidate)
+        if tactic is None or trial.verdict is None or trial.stage in ("naive", "confirm"):
+            continue
+        tried[tactic] += 1
+        if trial.verdict == "kept":
+            kept[tactic] += 1
+            gain = math.log(trial.effect.value) if trial.effect else 0.0
+            log_gain[tactic] = log_gain.get(tactic, 0.0) + gain
+    summaries = [
+        TacticSummary(
+            tactic=tactic,
+            proposed=archived[tactic] + screened[tactic],
+            screened_out=screened[tactic],
+            tried=tried[tactic],
+            kept=kept[tactic],
+            gain=math.exp(log_gain.get(tactic, 0.0)),
+        )
+        for tactic in archived | screened
+    ]
+    return tuple(sorted(summaries, key=lambda held: (-held.gain, -held.tried, held.tactic)))
+
+
+def _find(archive: Archive, name: str) -> RunRecord:
+    for run in archive.runs():
+        if run.id == name:
+            return run
+    raise UsageError(
+        f"run `{name}` is not in the archive {archive.path}",
+        hint="`enginewright log` lists what is there; a run's folder has the run's name",
+    )
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ArchiveError(f"{path}: cannot be read: {error}") from error
+
+
+def _trials(archive: Archive, store: Store, run: str) -> tuple[TrialEntry, ...]:
+    entries = []
+    for trial in archive.trials(run):
+        effect = None
+        if trial.evidence is not None:
+            effect = _estimate(json.loads(store.get(trial.evidence)).get("effect"), "x")
+        entries.append(
+            TrialEntry(
+                trial=trial.id,
+                candidate=trial.candidate,
+                stage=trial.stage,
+                verdict=trial.verdict,
+                reason=trial.reason,
+                evidence=trial.evidence,
+                effect=effect,
+            )
+        )
+    return tuple(entries)
+
+
+def _estimate(held: Any, unit: str) -> Estimate | None:
+    if held is None:
+        return None
+    if isinstance(held, (int, float)):
+        return Estimate(value=float(held), low=None, high=None, unit=unit)
+    return Estimate(
+        value=float(held["value"]),
+        low=held.get("low"),
+        high=held.get("high"),
+        unit=held.get("unit", unit),
+    )
+
+
+def _acceptance(row: dict[str, Any]) -> Acceptance:
+    return Acceptance(
+        metric=row["metric"],
+        comparison=row["comparison"],
+        goal=row["goal"],
+        value=row["value"],
+        low=row["low"],
+        high=row["high"],
+        holds=row["holds"],
+        against=row.get("against"),
+    )
+
+
+def _engines(result: dict[str, Any]) -> tuple[EngineFigures, ...]:
+    arms = {name: result[name] for name in ("naive", "champion") if result.get(name)}
+    arms |= result.get("baselines") or {}
+    engines = []
+    for name, held in arms.items():
+        metrics = {
+            metric: estimate
+            for metric, figure in held.get("metrics", held).items()
+            if isinstance(figure, dict) and (estimate := _estimate(figure, "")) is not None
+        }
+        engines.append(EngineFigures(name=name, metrics=metrics))
+    return tuple(engines)
+
+
+def _champion(
+    result: dict[str, Any],
+    trials: tuple[TrialEntry, ...],
+    candidates: tuple[CandidateEntry, ...],
+) -> str | None:
+    named = result.get("champion_candidate")
+    if named is not None:
+        return str(named)
+    kept = [trial.candidate for trial in trials if trial.verdict == "kept"]
+    known = {entry.candidate for entry in candidates}
+    return next((name for name in reversed(kept) if name in known), None)
+
+
+def _machine_facts(machine: Any) -> Facts:
+    if not isinstance(machine, dict):
+        return ()
+    facts: list[tuple[str, str]] = []
+    for name, value in machine.items():
+        if name == "probe":
+            continue
+        facts.append((name.replace("_", " "), _fact(name, value)))
+    return tuple((name, value) for name, value in facts if value)
+
+
+def _fact(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_fact(name, held)}" for key, held in value.items())
+    if isinstance(value, list):
+        return " ".join(_fact(name, held) for held in value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if "bandwidth" in name:
+            return f"{value / 1e9:.1f} GB/s"
+        if "flops" in name or "peak" in name:
+            return f"{value / 1e9:.0f} GFLOP/s"
+        if "bytes" in name:
+            return f"{value / 2**20:,.0f} MiB"
+    return str(value)
+
+
+def _inputs(run: RunRecord, result: dict[str, Any]) -> Facts:
+    facts = [("target, SHA-256", run.target_sha256)]
+    model = run.target.get("model", {})
+    if model.get("checkpoint"):
+        facts.append(("checkpoint", str(model["checkpoint"])))
+    if model.get("sha256"):
+        facts.append(("checkpoint, SHA-256", str(model["sha256"])))
+    for scenario in run.target.get("workload", {}).get("scenario", ()):
+        words = ", ".join(
+            f"{value} {key.replace('_', ' ')}" for key, value in scenario.items() if key != "name"
+        )
+        facts.append((f"scenario {scenario.get('name', '')}".strip(), words))
+    numerics = run.target.get("numerics", {})
+    if numerics:
+        allowed = ", ".join(numerics.get("allow", ())) or "none"
+        facts.append(("approximations allowed", allowed))
+    budget = run.target.get("budget", {})
+    if budget:
+        facts.append(
+            ("budget", f"{budget.get('wall_minutes')} minutes, {budget.get('trials')} trials")
+        )
+    for name in ("seed", "seeds", "wall_seconds", "binary"):
+        if result.get(name) is not None:
+            facts.append((name.replace("_", " "), _fact(name, result[name])))
+    return tuple(facts)
+
+
+def _recheck(
+    run: RunRecord, trials: tuple[TrialEntry, ...], result: dict[str, Any]
+) -> tuple[str, ...]:
+    lines = [f"enginewright log {run.id}"]
+    kept = [trial.trial for trial in trials if trial.verdict == "kept"]
+    if kept:
+        lines.append(f"enginewright show {kept[-1]}")
+    if result.get("champion"):
+        lines.append(f"enginewright bench {run.id}")
+    if result.get("binary"):
+        lines.append(f"enginewright ship {run.id} --out DIR")
+    return tuple(lines)
