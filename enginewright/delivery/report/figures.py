@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from html import escape
 from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from enginewright.delivery.report.lineage import search_steps, tree
+from enginewright.delivery.report.lineage import Step, search_steps, tree
 from enginewright.delivery.report.material import GroupTime, ReportMaterial
-from enginewright.delivery.report.wording import duration, number, ratio
+from enginewright.delivery.report.wording import duration, ratio
 
 INK = "#1d2a33"
 SOFT = "#6b7780"
@@ -45,53 +47,116 @@ def speedup_figure(material: ReportMaterial) -> str | None:
     timed = [step for step in steps if step.speedup is not None]
     if not timed:
         return None
+    title = "Speed-up over trials"
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "speedup"}):
-        figure, axes = _axes(8.6, 3.9)
-        places = [0, *(step.order for step in steps)]
-        heights = [1.0, *(step.after for step in steps)]
-        axes.step(places, heights, where="post", color=COLOURS["kept"], linewidth=1.6, alpha=0.55)
-        for kind, marker, filled in (("rejected", "o", False), ("kept", "o", True)):
-            mine = [step for step in timed if step.trial.verdict == kind]
-            for step in mine:
-                assert step.speedup is not None
-                if step.speedup.low is not None and step.speedup.high is not None:
-                    axes.vlines(
-                        step.order, step.speedup.low, step.speedup.high, color=COLOURS[kind], lw=1.2
-                    )
-            axes.plot(
-                [step.order for step in mine],
-                [step.speedup.value for step in mine if step.speedup],
-                marker,
-                color=COLOURS[kind],
-                markerfacecolor=COLOURS[kind] if filled else "white",
-                markersize=6 if filled else 4.5,
-                label=f"{kind} ({len(mine)})",
-            )
-        _rail(axes, [step.order for step in steps if step.speedup is None])
+        split = _split(steps)
+        figure, panels = _speed_panels(split)
+        for axes in panels:
+            mine = [
+                step
+                for step in timed
+                if split is None
+                or (step.speedup is not None and step.speedup.value >= split) == (axes is panels[0])
+            ]
+            _draw_steps(axes, steps, mine)
+            axes.set_xlim(-0.5, len(steps) + 0.8)
+        _limit_panels(panels, split)
+        for axes in panels:
+            _plain_log_ticks(axes.yaxis, *axes.get_ylim(), most=4 if axes is not panels[0] else 7)
+        foot = panels[-1]
+        _rail(foot, [step.order for step in steps if step.speedup is None])
+        foot.set_xlabel("trial, in the order finished")
+        panels[0].set_ylabel("speed over the naive engine")
+        handles = {
+            label: handle
+            for axes in panels
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        _legend(panels[0], handles)
         kept = [step for step in timed if step.trial.verdict == "kept"]
         for step in kept[-_MOST_LABELS:]:
-            axes.annotate(
+            # To the left of the dot nothing is drawn, but the first ones have no room there.
+            is_first = step.order < 0.12 * len(steps)
+            panels[0].annotate(
                 step.tactic,
                 (step.order, step.after),
-                (-5, 7),
+                (6, -13) if is_first else (-5, 7),
                 textcoords="offset points",
-                ha="right",
+                ha="left" if is_first else "right",
                 fontsize=9,
                 color=COLOURS["kept"],
+                annotation_clip=True,
             )
-        axes.set_yscale("log")
-        _plain_log_ticks(axes.yaxis, *axes.get_ylim())
-        axes.grid(axis="y", color=RULE, linewidth=0.6)
-        axes.set_xlabel("trial, in the order finished")
-        axes.set_ylabel("speed over the naive engine")
-        axes.set_xlim(-0.5, len(steps) + 0.8)
-        axes.legend(frameon=False, loc="lower right", fontsize=9.5)
         return _svg(
             figure,
             "speedup",
-            "Speed-up over trials",
-            f"{len(steps)} trials; the champion ends at {ratio(heights[-1])} the speed of the "
+            title,
+            f"{len(steps)} trials; the champion ends at {ratio(steps[-1].after)} the speed of the "
             "naive engine, as the search measured it.",
+        )
+
+
+def _split(steps: list[Step]) -> float | None:
+    """Where to cut the scale so that one great leap does not flatten what came after it."""
+    leap = max(steps, key=lambda step: step.after / step.before)
+    if leap.after / leap.before < 1.8 or leap is steps[-1]:
+        return None
+    later = [
+        step.speedup.low or step.speedup.value
+        for step in steps[leap.order - 1 :]
+        if step.speedup is not None and step.speedup.value > 0.9 * leap.after
+    ]
+    return min(later) * 0.96
+
+
+def _speed_panels(split: float | None) -> tuple[Figure, list[Any]]:
+    figure = Figure(figsize=(8.6, 4.3), layout=ConstrainedLayoutEngine(h_pad=0.02, hspace=0.0))
+    if split is None:
+        panels = [figure.add_subplot()]
+    else:
+        grid = figure.add_gridspec(2, 1, height_ratios=[2.4, 1])
+        upper = figure.add_subplot(grid[0])
+        panels = [upper, figure.add_subplot(grid[1], sharex=upper)]
+        upper.tick_params(axis="x", length=0, labelbottom=False)
+        upper.spines["bottom"].set_linestyle((0, (4, 4)))
+        panels[1].spines["top"].set_visible(False)
+    for axes in panels:
+        axes.set_yscale("log")
+        axes.grid(axis="y", color=RULE, linewidth=0.6)
+    return figure, panels
+
+
+def _limit_panels(panels: list[Any], split: float | None) -> None:
+    low, high = panels[-1].get_ylim()
+    foot = low / (high / low) ** 0.06
+    if split is None:
+        panels[0].set_ylim(foot, high)
+        return
+    panels[0].set_ylim(split, panels[0].dataLim.y1 * 1.04)
+    panels[1].set_ylim(min(foot, 0.8), split)
+
+
+def _draw_steps(axes: Any, steps: list[Step], points: list[Step]) -> None:
+    places = [0, *(step.order for step in steps)]
+    heights = [1.0, *(step.after for step in steps)]
+    axes.step(places, heights, where="post", color=COLOURS["kept"], linewidth=1.6, alpha=0.55)
+    for kind in ("kept", "rejected"):
+        mine = [step for step in points if step.trial.verdict == kind]
+        if not mine:
+            continue
+        count = sum(step.trial.verdict == kind and step.speedup is not None for step in steps)
+        for step in mine:
+            held = step.speedup
+            if held is not None and held.low is not None and held.high is not None:
+                axes.vlines(step.order, held.low, held.high, color=COLOURS[kind], lw=1.2)
+        axes.plot(
+            [step.order for step in mine],
+            [step.speedup.value for step in mine if step.speedup],
+            "o",
+            color=COLOURS[kind],
+            markerfacecolor=COLOURS[kind] if kind == "kept" else "white",
+            markersize=6 if kind == "kept" else 4.5,
+            label=f"{kind} ({count})",
         )
 
 
@@ -139,9 +204,8 @@ def lineage_figure(material: ReportMaterial) -> str | None:
             axes.annotate(
                 node.entry.tactic,
                 (node.order, node.depth),
-                (-7, -3),
+                (6, 4),
                 textcoords="offset points",
-                ha="right",
                 fontsize=9,
                 color=COLOURS["kept"],
             )
@@ -150,8 +214,8 @@ def lineage_figure(material: ReportMaterial) -> str | None:
         axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
         axes.set_xlabel("candidate, in the order proposed")
         axes.set_ylabel("ancestors")
-        axes.margins(x=0.09, y=0.14)
-        axes.legend(frameon=False, loc="upper right", fontsize=9.5)
+        axes.margins(x=0.06, y=0.14)
+        _legend(axes)
         return _svg(
             figure,
             "lineage",
@@ -173,13 +237,14 @@ def group_figures(material: ReportMaterial) -> list[tuple[str, str]]:
 def _group_figure(step: str, groups: list[GroupTime], place: int) -> str:
     largest = sorted(groups, key=lambda group: -group.measured_ns)[:_MOST_GROUPS]
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": f"groups{place}"}):
-        figure, axes = _axes(8.6, 0.9 + 0.36 * len(largest))
+        figure, axes = _axes(8.6, 1.1 + 0.36 * len(largest))
         rows = range(len(largest))
-        measured = [group.measured_ns / 1e3 for group in largest]
+        scale, unit = (1e6, "ms") if largest[0].measured_ns > 1e6 else (1e3, "µs")
+        measured = [group.measured_ns / scale for group in largest]
         axes.barh(rows, measured, 0.62, color=COLOURS["kept"], alpha=0.82, label="measured")
         axes.barh(
             [row for row in rows if largest[row].floor_ns is not None],
-            [(group.floor_ns or 0) / 1e3 for group in largest if group.floor_ns is not None],
+            [(group.floor_ns or 0) / scale for group in largest if group.floor_ns is not None],
             0.2,
             color=INK,
             label="floor",
@@ -205,8 +270,9 @@ def _group_figure(step: str, groups: list[GroupTime], place: int) -> str:
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
         axes.set_xlim(0, widest * 1.16)
-        axes.set_xlabel("microseconds a step; share of the floor reached behind each bar")
-        axes.legend(frameon=False, loc="lower right", fontsize=9.5)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.set_xlabel(f"{unit} a step; behind each bar, the share of the floor that it reaches")
+        _legend(axes)
         total = sum(group.measured_ns for group in groups)
         return _svg(
             figure,
@@ -262,7 +328,7 @@ def _rail(axes: Any, places: list[int]) -> None:
     if places:
         axes.plot(
             places,
-            [0.03] * len(places),
+            [0.05] * len(places),
             "x",
             color=COLOURS["void"],
             transform=axes.get_xaxis_transform(),
@@ -271,15 +337,39 @@ def _rail(axes: Any, places: list[int]) -> None:
         )
 
 
-def _plain_log_ticks(axis: Any, low: float, high: float) -> None:
-    steps = (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2, 2.5, 3, 4, 5, 7)
-    ticks = [step * 10.0**power for power in range(-2, 4) for step in steps]
-    held = [tick for tick in ticks if low <= tick <= high]
-    while len(held) > 8:
-        held = held[::2]
-    axis.set_major_locator(FixedLocator(held))
+def _legend(axes: Any, handles: dict[str, Any] | None = None) -> None:
+    # Above the data, where nothing can lie under it.
+    held = handles or dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    axes.legend(
+        held.values(),
+        held.keys(),
+        frameon=False,
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=len(held),
+        fontsize=9.5,
+        handletextpad=0.4,
+        columnspacing=1.4,
+    )
+
+
+def _plain_log_ticks(axis: Any, low: float, high: float, *, most: int = 7) -> None:
+    """At most `most` round ticks, about evenly apart: the roundest numbers first."""
+    apart = math.log(high / low) / most
+    held: list[float] = []
+    for digits in ((1,), (2, 5), (1.5, 3, 4, 7), (1.1, 1.2, 1.3, 1.4, 1.7, 6, 8, 9)):
+        for tick in (digit * 10.0**power for power in range(-3, 5) for digit in digits):
+            is_free = all(abs(math.log(tick / other)) > apart for other in held)
+            if low <= tick <= high and is_free:
+                held.append(tick)
+    if len(held) < 3:
+        step = 10 ** math.floor(math.log10((high - low) / 2))
+        first = math.ceil(low / step)
+        held = [step * count for count in range(first, int(high / step) + 1)]
+        held = held[:: max(1, len(held) // most)]
+    axis.set_major_locator(FixedLocator(sorted(held)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{number(value)}×"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}×"))
 
 
 def _svg(figure: Figure, name: str, title: str, description: str) -> str:

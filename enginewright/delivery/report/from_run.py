@@ -150,7 +150,7 @@ def _trials(archive: Archive, store: Store, run: str) -> tuple[TrialEntry, ...]:
     for trial in archive.trials(run):
         effect = None
         if trial.evidence is not None:
-            effect = _estimate(json.loads(store.get(trial.evidence)).get("effect"), "x")
+            effect = _effect(json.loads(store.get(trial.evidence)))
         entries.append(
             TrialEntry(
                 trial=trial.id,
@@ -163,6 +163,14 @@ def _trials(archive: Archive, store: Store, run: str) -> tuple[TrialEntry, ...]:
             )
         )
     return tuple(entries)
+
+
+def _effect(evidence: dict[str, Any]) -> Estimate | None:
+    """The paired comparison of a verdict; None where nothing was timed."""
+    held = evidence.get("comparison")
+    if held is None:
+        return None
+    return Estimate(value=held["speedup"], low=held["low"], high=held["high"], unit="x")
 
 
 def _estimate(held: Any, unit: str) -> Estimate | None:

@@ -18,7 +18,7 @@ from enginewright.delivery.report.figures import (
     speedup_figure,
     tactics_figure,
 )
-from enginewright.delivery.report.lineage import ancestry
+from enginewright.delivery.report.lineage import ancestry, search_steps
 from enginewright.delivery.report.material import EngineFigures, Estimate, ReportMaterial
 from enginewright.errors import MachineError
 
@@ -97,14 +97,11 @@ def _headline(material: ReportMaterial) -> list[tuple[str, Estimate]]:
     if champion is None:
         return []
     held = [name for name in _HEADLINE if name in champion.metrics]
-    return [
-        (wording.metric_label(name).lower(), champion.metrics[name])
-        for name in held[:_MOST_HEADLINES]
-    ]
+    return [(wording.metric_label(name), champion.metrics[name]) for name in held[:_MOST_HEADLINES]]
 
 
 def _counts(material: ReportMaterial) -> dict[str, int]:
-    found = Counter(trial.verdict for trial in material.trials if trial.verdict)
+    found = Counter(step.trial.verdict for step in search_steps(material))
     return {
         "total": found.total(),
         "kept": found["kept"],
