@@ -1,5 +1,8 @@
-"""What the judge found. Only `Kept` and `Rejected("slower")` carry timings, so that nothing that failed can outrank
-a result."""
+"""What the judge found.
+
+Only `Kept`, and `Rejected` for being slower or breaking a guard, carry timings: what failed cannot
+outrank a result.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,15 @@ RejectedReason = Literal[
 ]
 """The candidate's fault.
 
-`not_started`: no readiness in time · `died`: its process ended · `timed_out`: a request did not end in time ·
-`refused`: it answered an error · `incomplete`: fewer tokens than asked, or another end than asked ·
-`wrong`: outputs beyond the target's bounds · `inconsistent`: a request alone and among others differ ·
-`slower`: not faster by the smallest effect sought · `guard`: faster on the whole, but breaks something protected.
+- `not_started`: no readiness in time
+- `died`: its process ended
+- `timed_out`: a request did not end in time
+- `refused`: it answered an error, or no answer that can be read
+- `incomplete`: fewer tokens than asked, or another end than asked
+- `wrong`: outputs beyond the target's bounds
+- `inconsistent`: a request alone and among others differ
+- `slower`: not faster by the smallest effect sought
+- `guard`: faster on the whole, but breaks something protected
 """
 
 VoidReason = Literal[
@@ -36,9 +44,11 @@ VoidReason = Literal[
 ]
 """The measurement's fault: it says nothing about the candidate.
 
-`contended`: other work on the machine in too many blocks · `physics`: faster than memory or arithmetic allow ·
-`same_engine`: both arms have the same fingerprint · `champion_failed`, `oracle_failed`, `load_failed`: not the
-candidate, but one of the others failed · `unchecked`: a gate had nothing to check.
+- `contended`: other work on the machine in too many blocks
+- `physics`: faster than memory or arithmetic allow
+- `same_engine`: both arms have the same fingerprint
+- `champion_failed`, `oracle_failed`, `load_failed`: one of the others failed, not the candidate
+- `unchecked`: a gate had nothing to check
 """
 
 
@@ -106,7 +116,10 @@ def headline(verdict: Verdict) -> str:
     """One line: the kind, the reason and the figures."""
     match verdict:
         case Kept(comparison=held):
-            return f"kept: {held.speedup:.3f}x ({held.low:.3f} to {held.high:.3f}, {held.blocks} blocks)"
+            return (
+                f"kept: {held.speedup:.3f}x "
+                f"({held.low:.3f} to {held.high:.3f}, {held.blocks} blocks)"
+            )
         case Rejected(reason=reason, detail=detail):
             return f"rejected: {reason}: {detail}"
         case Void(reason=reason, detail=detail):

@@ -1,0 +1,40 @@
+"""How the judge judges: everything that can change a verdict, in one record that evidence keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from enginewright.evaluation.statistics import Looks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """Rules of a trial."""
+
+    looks: Looks = field(default_factory=Looks)
+    """When it may be decided, and at which error rates."""
+    smallest_effect: float = 0.005
+    """Speed-up below which a candidate is not worth keeping: 0.005 is half a per cent."""
+    guard_slowdown: float = 0.05
+    """Largest slow-down of a single scenario that a faster whole may cost."""
+    audit_tokens: int = 600
+    """Positions that the reference engine computes to check the outputs of one arm; at least one
+    sequence of each scenario is checked whatever it takes."""
+    together_tokens: int = 600
+    """Most positions of requests that are sent again all at once."""
+    physics_tolerance: float = 0.9
+    """Share of the bound on time below which a measurement is taken for impossible."""
+    other_share_limit: float = 0.08
+    """Share of the processors that others may use during a pass."""
+    steal_share_limit: float = 0.03
+    """Share of the processors' time that the host may take from this machine during a pass."""
+    repeated_blocks: int = 6
+    """Blocks that may be repeated because they were contended."""
+    request_timeout_seconds: float = 120.0
+    """Longest time of one request."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.smallest_effect < 1.0 or not 0.0 < self.guard_slowdown < 1.0:
+            raise ValueError("smallest_effect and guard_slowdown lie between 0 and 1")
+        if self.audit_tokens < 1 or self.together_tokens < 1 or self.repeated_blocks < 0:
+            raise ValueError("audit_tokens and together_tokens are at least 1")

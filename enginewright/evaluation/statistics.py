@@ -1,0 +1,168 @@
+"""How sure a speed-up is: paired log ratios, exact below eight blocks, bootstrap above, and a test
+that looks several times without promising too much.
+
+Source: Hodges & Lehmann 1963 (estimate and signed-rank interval); Efron 1987 (BCa).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+Floats = npt.NDArray[np.float64]
+
+EXACT_BELOW = 8
+"""Blocks below which the interval is from all flips of sign, not from a bootstrap."""
+_DRAWS = 9_999
+
+Decision = Literal["better", "not_better", "go_on"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """When a trial may be decided, and how much of the error rate each look spends."""
+
+    blocks: tuple[int, ...] = (6, 10, 14)
+    """Numbers of valid blocks; the first is the least that can promote."""
+    alphas: tuple[float, ...] = (0.02, 0.015, 0.015)
+    """One-sided error rate of each look; their sum bounds the rate of false promotion."""
+    hopeless_after: int = 3
+    """Blocks from which a candidate that is clearly slower is dropped."""
+
+    def __post_init__(self) -> None:
+        if len(self.blocks) != len(self.alphas) or list(self.blocks) != sorted(set(self.blocks)):
+            raise ValueError(f"looks at {self.blocks} with error rates {self.alphas}")
+        for blocks, alpha in zip(self.blocks, self.alphas, strict=True):
+            if alpha < 2.0**-blocks:
+                raise ValueError(f"{blocks} blocks cannot reach an error rate of {alpha}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its interval."""
+
+    value: float
+    """Hodges-Lehmann estimate: the median of all pairwise means."""
+    low: float
+    """Lower end."""
+    high: float
+    """Upper end."""
+
+
+def hodges_lehmann(values: Sequence[float] | Floats) -> float:
+    """Median of the means of all pairs of values, each with itself too."""
+    return float(np.median(_pair_means(np.asarray(values, dtype=np.float64))))
+
+
+def estimate(values: Sequence[float] | Floats, *, confidence: float = 0.95) -> Estimate:
+    """The centre of paired differences with a two-sided interval.
+
+    Below eight values the interval is that of the signed-rank test over all flips of sign, as wide
+    as so few values must make it; above, a BCa bootstrap.
+    """
+    held = np.asarray(values, dtype=np.float64)
+    if held.size == 0 or not np.isfinite(held).all():
+        raise ValueError(f"{held.size} values, all of them must be finite")
+    centre = hodges_lehmann(held)
+    if held.size < EXACT_BELOW:
+        low, high = _signed_rank_interval(held, 1.0 - confidence)
+    else:
+        low, high = _bootstrap_interval(held, confidence)
+    return Estimate(value=centre, low=min(low, centre), high=max(high, centre))
+
+
+def chance_of_sign_flips(values: Sequence[float] | Floats, *, shift: float = 0.0) -> float:
+    """One-sided exact p of the signed-rank test that the centre is above `shift`."""
+    held = np.asarray(values, dtype=np.float64) - shift
+    ranks = stats.rankdata(np.abs(held))
+    # A difference of nothing speaks for neither side: it counts against.
+    reached = float(ranks[held > 0].sum())
+    if held.size > 20:
+        return float(stats.wilcoxon(held, alternative="greater").pvalue)
+    sums = np.zeros(1)
+    for rank in ranks:
+        sums = np.concatenate([sums, sums + rank])
+    return float(np.mean(sums >= reached - 1e-9))
+
+
+def decide(log_ratios: Sequence[float], looks: Looks, *, smallest_effect: float) -> Decision:
+    """What the blocks so far allow to say of a candidate; positive ratios are better.
+
+    `better` needs the exact test and, from eight blocks on, the bootstrap to say so at this look's
+    error rate, and an estimate of at least the smallest effect (a log ratio). `not_better` is a
+    candidate that will hardly get there, or did not by the last look: giving up early costs no
+    error rate.
+    """
+    count = len(log_ratios)
+    if count not in looks.blocks:
+        is_hopeless = (
+            looks.hopeless_after <= count < looks.blocks[0] and max(log_ratios) < -smallest_effect
+        )
+        return "not_better" if is_hopeless else "go_on"
+    alpha = looks.alphas[looks.blocks.index(count)]
+    found = estimate(log_ratios, confidence=1.0 - 2.0 * alpha)
+    is_sure = chance_of_sign_flips(log_ratios) <= alpha
+    if count >= EXACT_BELOW:
+        is_sure = is_sure and found.low > 0.0
+    if is_sure and found.value >= smallest_effect:
+        return "better"
+    is_last = count == looks.blocks[-1]
+    is_futile = found.high < smallest_effect or found.value < 0.5 * smallest_effect
+    return "not_better" if is_last or is_futile else "go_on"
+
+
+def _pair_means(values: Floats) -> Floats:
+    first, second = _pairs(values.shape[-1])
+    means: Floats = 0.5 * (values[..., first] + values[..., second])
+    return means
+
+
+@cache
+def _pairs(count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    pairs = np.array(list(itertools.combinations_with_replacement(range(count), 2)))
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _signed_rank_interval(values: Floats, alpha: float) -> tuple[float, float]:
+    means = np.sort(_pair_means(values))
+    sums = np.zeros(1)
+    for rank in range(1, values.size + 1):
+        sums = np.concatenate([sums, sums + rank])
+    # The largest number of pairwise means that may be cut from each end.
+    cut = 0
+    while cut < len(means) // 2 and np.mean(sums <= cut) <= alpha / 2.0:
+        cut += 1
+    cut = max(cut - 1, 0)
+    return float(means[cut]), float(means[-1 - cut])
+
+
+def _bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float]:
+    if np.ptp(values) == 0.0:
+        return float(values[0]), float(values[0])
+
+    def centre(sample: Floats, axis: int = -1) -> Floats:
+        means = _pair_means(np.moveaxis(sample, axis, -1))
+        medians: Floats = np.median(means, axis=-1)
+        return medians
+
+    interval = stats.bootstrap(
+        (values,),
+        centre,
+        confidence_level=confidence,
+        n_resamples=_DRAWS,
+        batch=1_000,
+        method="BCa",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    low, high = float(interval.low), float(interval.high)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        # BCa has no answer when no resample lies on one side of the centre; the exact one does.
+        return _signed_rank_interval(values, 1.0 - confidence)
+    return low, high
