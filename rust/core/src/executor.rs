@@ -58,3 +58,13 @@ pub trait Executor: Send {
     /// [`EngineError::Batch`] if the batch breaks a limit or is malformed: nothing was run.
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], EngineError>;
 }
+
+impl Executor for Box<dyn Executor> {
+    fn limits(&self) -> Limits {
+        (**self).limits()
+    }
+
+    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], EngineError> {
+        (**self).step(batch)
+    }
+}

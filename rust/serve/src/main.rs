@@ -15,6 +15,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Serve the engine over HTTP, with OpenAI's routes
+    Serve(commands::serve::Arguments),
     /// Run sequences of token ids through the engine and write logits or embeddings
     Evaluate(commands::evaluate::Arguments),
     /// Time each group of one step
@@ -25,6 +27,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Evaluate(arguments) => commands::evaluate::run(&arguments),
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Probe(arguments) => commands::probe::run(&arguments),

@@ -3,6 +3,7 @@
 pub mod evaluate;
 pub mod probe;
 pub mod profile;
+pub mod serve;
 mod tensor_file;
 
 use enginewright_core::error::EngineError;

@@ -1,0 +1,207 @@
+//! `/v1/chat/completions`: a conversation through the model's template.
+
+use super::body;
+use super::completions::end_ids;
+use super::stream::{Chunks, respond};
+use crate::answer::{Answer, Piece};
+use crate::api_error::ApiError;
+use crate::request::{ChatMessage, ChatRequest, Content, MOST_TOP, parse};
+use crate::scores::chat_scores;
+use crate::state::{State, now};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State as Shared;
+use axum::extract::rejection::BytesRejection;
+use axum::response::{IntoResponse, Response};
+use enginewright_core::session::{Generation, Work};
+use enginewright_text::Message;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What all answers of a request share.
+struct Format {
+    state: Arc<State>,
+    id: String,
+    created: u64,
+    prompt: Vec<u32>,
+    scored: bool,
+    with_ids: bool,
+    with_usage: bool,
+}
+
+pub async fn handle(
+    Shared(state): Shared<Arc<State>>,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<Response, ApiError> {
+    let request: ChatRequest = parse(&body(bytes)?)?;
+    let common = &request.common;
+    state.check_model(common.model.as_deref())?;
+    if state.is_encoder() {
+        return Err(ApiError::invalid("model", "this model embeds; ask /v1/embeddings"));
+    }
+    let top = check_settings(&request)?;
+    let prompt = prompt(&state, request.messages.clone())?;
+    let context = state.engine.limits.context;
+    let most_tokens = common.most_tokens(prompt.len(), context, context)?;
+    let sampling = common.sampling()?;
+    let format = Format {
+        id: state.next_id("chatcmpl"),
+        created: now(),
+        scored: top.is_some(),
+        with_ids: common.return_token_ids.unwrap_or(false),
+        with_usage: common.wants_usage(),
+        prompt,
+        state: state.clone(),
+    };
+    let mut answers = Vec::new();
+    for index in 0..common.answers()? {
+        let mut sampling = sampling.clone();
+        sampling.seed = sampling.seed.wrapping_add(index);
+        let generation = Generation {
+            prompt: format.prompt.clone(),
+            most_tokens,
+            sampling,
+            end_ids: end_ids(&state, common.ignore_eos),
+            score_top: top,
+            score_prompt: false,
+        };
+        let events = state.submit(Work::Generate(generation))?;
+        let (tokenizer, metrics) = (state.tokenizer.clone(), state.metrics.clone());
+        answers.push(Answer::new(index, events, common.stops()?, tokenizer, metrics));
+    }
+    if common.stream.unwrap_or(false) {
+        return Ok(respond(answers, format));
+    }
+    let (mut choices, mut generated) = (Vec::new(), 0);
+    for mut answer in answers {
+        let piece = answer.whole().await?;
+        generated += answer.generated;
+        let mut choice = json!({
+            "index": answer.index,
+            "message": {"role": "assistant", "content": piece.text, "refusal": null},
+            "finish_reason": piece.finish,
+            "logprobs": format.scores(&piece),
+        });
+        if format.with_ids {
+            choice["token_ids"] = json!(piece.ids);
+            choice["prompt_token_ids"] = json!(format.prompt);
+        }
+        choices.push(choice);
+    }
+    let mut whole = format.around("chat.completion", choices);
+    whole["usage"] = format.usage(generated);
+    Ok(Json(whole).into_response())
+}
+
+/// Refuses what is not supported; how many likeliest tokens are wanted with each, if any.
+fn check_settings(request: &ChatRequest) -> Result<Option<usize>, ApiError> {
+    if request.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
+        return Err(ApiError::invalid("tools", "`tools` are not supported; leave them out"));
+    }
+    if let Some(format) = &request.response_format
+        && format["type"] != "text"
+    {
+        let message = "`response_format` other than text is not supported; leave it out";
+        return Err(ApiError::invalid("response_format", message));
+    }
+    let top = request.top_logprobs.unwrap_or(0);
+    if !(0..=MOST_TOP).contains(&top) {
+        let message = format!("`top_logprobs` is {top}; expected 0 to {MOST_TOP}");
+        return Err(ApiError::invalid("top_logprobs", message));
+    }
+    Ok(request.logprobs.unwrap_or(false).then_some(top as usize))
+}
+
+fn prompt(state: &State, messages: Vec<ChatMessage>) -> Result<Vec<u32>, ApiError> {
+    if messages.is_empty() {
+        return Err(ApiError::invalid("messages", "`messages` is empty; expected at least one"));
+    }
+    let messages: Vec<Message> = messages.into_iter().map(plain).collect::<Result<_, ApiError>>()?;
+    let invalid = |error: enginewright_text::TextError| ApiError::invalid("messages", error.to_string());
+    let template =
+        state.template.as_ref().ok_or(enginewright_text::TextError::NoTemplate).map_err(invalid)?;
+    let text = template.render(&messages).map_err(invalid)?;
+    // The template wrote the special tokens.
+    let ids = state.tokenizer.encode(&text, false).map_err(invalid)?;
+    if ids.is_empty() {
+        return Err(ApiError::invalid("messages", "the conversation is empty"));
+    }
+    Ok(ids)
+}
+
+fn plain(message: ChatMessage) -> Result<Message, ApiError> {
+    let content = match message.content {
+        None => String::new(),
+        Some(Content::Text(text)) => text,
+        Some(Content::Parts(parts)) => {
+            let mut text = String::new();
+            for part in parts {
+                match part.text {
+                    Some(piece) if part.kind == "text" => text.push_str(&piece),
+                    _ => {
+                        let message =
+                            format!("parts of type `{}` are not supported; expected text", part.kind);
+                        return Err(ApiError::invalid("messages", message));
+                    }
+                }
+            }
+            text
+        }
+    };
+    Ok(Message { role: message.role, content })
+}
+
+impl Format {
+    fn around(&self, object: &str, choices: Vec<Value>) -> Value {
+        json!({
+            "id": self.id,
+            "object": object,
+            "created": self.created,
+            "model": self.state.model,
+            "choices": choices,
+        })
+    }
+
+    fn usage(&self, generated: usize) -> Value {
+        let prompt = self.prompt.len();
+        json!({"prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated})
+    }
+
+    fn scores(&self, piece: &Piece) -> Value {
+        if self.scored { chat_scores(&self.state.tokenizer, &piece.scores) } else { Value::Null }
+    }
+}
+
+impl Chunks for Format {
+    fn open(&mut self, index: u64) -> Vec<Value> {
+        let choice = json!({
+            "index": index,
+            "delta": {"role": "assistant", "content": ""},
+            "finish_reason": null,
+            "logprobs": null,
+        });
+        vec![self.around("chat.completion.chunk", vec![choice])]
+    }
+
+    fn piece(&mut self, index: u64, piece: &Piece) -> Vec<Value> {
+        let mut choice = json!({
+            "index": index,
+            "delta": {"content": piece.text},
+            "finish_reason": piece.finish,
+            "logprobs": self.scores(piece),
+        });
+        if self.with_ids {
+            choice["token_ids"] = json!(piece.ids);
+        }
+        vec![self.around("chat.completion.chunk", vec![choice])]
+    }
+
+    fn close(&mut self, generated: usize) -> Vec<Value> {
+        if !self.with_usage {
+            return Vec::new();
+        }
+        let mut last = self.around("chat.completion.chunk", Vec::new());
+        last["usage"] = self.usage(generated);
+        vec![last]
+    }
+}

@@ -1,0 +1,220 @@
+//! `/v1/completions`: a prompt goes on; with `echo` and no tokens to generate it is scored.
+
+use super::body;
+use super::stream::{Chunks, respond};
+use crate::answer::{Answer, Piece};
+use crate::api_error::ApiError;
+use crate::request::{CompletionRequest, Inputs, MOST_TOP, parse};
+use crate::scores::CompletionScores;
+use crate::state::{State, now};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State as Shared;
+use axum::extract::rejection::BytesRejection;
+use axum::response::{IntoResponse, Response};
+use enginewright_core::session::{Generation, Work};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Tokens to generate when the request does not say, as OpenAI has it.
+const DEFAULT_TOKENS: usize = 16;
+
+/// One prompt, ready for the engine.
+#[derive(Clone)]
+struct Prompt {
+    ids: Vec<u32>,
+    text: String,
+}
+
+/// What all answers of a request share.
+struct Format {
+    state: Arc<State>,
+    id: String,
+    created: u64,
+    prompts: Vec<Prompt>,
+    answers: u64,
+    echo: bool,
+    scored: bool,
+    with_ids: bool,
+    with_usage: bool,
+    scores: BTreeMap<u64, CompletionScores>,
+}
+
+pub async fn handle(
+    Shared(state): Shared<Arc<State>>,
+    bytes: Result<Bytes, BytesRejection>,
+) -> Result<Response, ApiError> {
+    let request: CompletionRequest = parse(&body(bytes)?)?;
+    let common = request.common.clone();
+    state.check_model(common.model.as_deref())?;
+    if state.is_encoder() {
+        return Err(ApiError::invalid("model", "this model embeds; ask /v1/embeddings"));
+    }
+    check_settings(&request)?;
+    let prompts = prompts(&state, request.prompt.clone())?;
+    let sampling = common.sampling()?;
+    let mut format = Format {
+        id: state.next_id("cmpl"),
+        created: now(),
+        answers: common.answers()?,
+        echo: request.echo.unwrap_or(false),
+        scored: request.logprobs.is_some(),
+        with_ids: common.return_token_ids.unwrap_or(false),
+        with_usage: common.wants_usage(),
+        prompts,
+        state: state.clone(),
+        scores: BTreeMap::new(),
+    };
+    let mut answers = Vec::new();
+    for (number, prompt) in format.prompts.iter().enumerate() {
+        let context = state.engine.limits.context;
+        let most_tokens = common.most_tokens(prompt.ids.len(), context, DEFAULT_TOKENS)?;
+        for answer in 0..format.answers {
+            let index = number as u64 * format.answers + answer;
+            let mut sampling = sampling.clone();
+            // Answers to one prompt differ; the first is what the seed alone gives.
+            sampling.seed = sampling.seed.wrapping_add(answer);
+            let generation = Generation {
+                prompt: prompt.ids.clone(),
+                most_tokens,
+                sampling,
+                end_ids: end_ids(&state, common.ignore_eos),
+                score_top: request.logprobs.map(|top| top as usize),
+                score_prompt: format.echo && format.scored,
+            };
+            let events = state.submit(Work::Generate(generation))?;
+            let (tokenizer, metrics) = (state.tokenizer.clone(), state.metrics.clone());
+            answers.push(Answer::new(index, events, common.stops()?, tokenizer, metrics));
+        }
+    }
+    if common.stream.unwrap_or(false) {
+        return Ok(respond(answers, format));
+    }
+    let (mut choices, mut generated) = (Vec::new(), 0);
+    for mut answer in answers {
+        let piece = answer.whole().await?;
+        generated += answer.generated;
+        let mut choice = format.choice(answer.index, &piece, true);
+        if format.with_ids {
+            choice["prompt_token_ids"] = json!(format.prompt(answer.index).ids);
+        }
+        choices.push(choice);
+    }
+    let mut whole = format.around(choices);
+    whole["usage"] = format.usage(generated);
+    Ok(Json(whole).into_response())
+}
+
+/// Tokens that end a generation, unless the request ignores them.
+pub fn end_ids(state: &State, ignore: Option<bool>) -> Vec<u32> {
+    if ignore.unwrap_or(false) { Vec::new() } else { state.end_ids.clone() }
+}
+
+fn check_settings(request: &CompletionRequest) -> Result<(), ApiError> {
+    if let Some(top) = request.logprobs
+        && !(0..=MOST_TOP).contains(&top)
+    {
+        let message = format!("`logprobs` is {top}; expected 0 to {MOST_TOP}");
+        return Err(ApiError::invalid("logprobs", message));
+    }
+    if request.suffix.as_deref().is_some_and(|suffix| !suffix.is_empty()) {
+        return Err(ApiError::invalid("suffix", "`suffix` is not supported; leave it out"));
+    }
+    if request.best_of.is_some_and(|best| best != request.common.n.unwrap_or(1)) {
+        return Err(ApiError::invalid("best_of", "`best_of` is not supported; use `n`"));
+    }
+    Ok(())
+}
+
+fn prompts(state: &State, inputs: Inputs) -> Result<Vec<Prompt>, ApiError> {
+    let from_text = |text: String| {
+        let ids = state.tokenizer.encode(&text, true);
+        let ids = ids.map_err(|error| ApiError::invalid("prompt", error.to_string()))?;
+        Ok(Prompt { ids, text })
+    };
+    let from_ids = |ids: Vec<u32>| {
+        state.check_ids("prompt", &ids)?;
+        Ok(Prompt { text: state.tokenizer.decode(&ids), ids })
+    };
+    let prompts: Vec<Prompt> = match inputs {
+        Inputs::Text(text) => vec![from_text(text)?],
+        Inputs::Ids(ids) => vec![from_ids(ids)?],
+        Inputs::Texts(texts) => texts.into_iter().map(from_text).collect::<Result<_, ApiError>>()?,
+        Inputs::ManyIds(many) => many.into_iter().map(from_ids).collect::<Result<_, ApiError>>()?,
+    };
+    if prompts.is_empty() || prompts.iter().any(|prompt| prompt.ids.is_empty()) {
+        return Err(ApiError::invalid("prompt", "`prompt` is empty; expected at least one token"));
+    }
+    Ok(prompts)
+}
+
+impl Format {
+    fn prompt(&self, index: u64) -> &Prompt {
+        &self.prompts[(index / self.answers) as usize]
+    }
+
+    fn around(&self, choices: Vec<Value>) -> Value {
+        json!({
+            "id": self.id,
+            "object": "text_completion",
+            "created": self.created,
+            "model": self.state.model,
+            "choices": choices,
+        })
+    }
+
+    fn usage(&self, generated: usize) -> Value {
+        let prompt: usize = self.prompts.iter().map(|prompt| prompt.ids.len()).sum();
+        json!({"prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated})
+    }
+
+    /// A choice of an answer or of a chunk; `is_first` puts an echoed prompt in front.
+    fn choice(&mut self, index: u64, piece: &Piece, is_first: bool) -> Value {
+        let prompt = self.prompts[(index / self.answers) as usize].clone();
+        let echoes = self.echo && is_first;
+        let text = if echoes { prompt.text + &piece.text } else { piece.text.clone() };
+        let mut choice = json!({
+            "index": index, "text": text, "logprobs": null, "finish_reason": piece.finish,
+        });
+        if self.scored {
+            let tokenizer = &self.state.tokenizer;
+            let scores = self.scores.entry(index).or_default();
+            if echoes {
+                scores.push_first(tokenizer, prompt.ids[0]);
+            }
+            for score in piece.prompt_scores.iter().chain(&piece.scores) {
+                scores.push(tokenizer, score);
+            }
+            choice["logprobs"] = scores.take();
+        }
+        if self.with_ids {
+            choice["token_ids"] = json!(piece.ids);
+        }
+        choice
+    }
+}
+
+impl Chunks for Format {
+    fn open(&mut self, index: u64) -> Vec<Value> {
+        if !self.echo {
+            return Vec::new();
+        }
+        let choice = self.choice(index, &Piece::default(), true);
+        vec![self.around(vec![choice])]
+    }
+
+    fn piece(&mut self, index: u64, piece: &Piece) -> Vec<Value> {
+        let choice = self.choice(index, piece, false);
+        vec![self.around(vec![choice])]
+    }
+
+    fn close(&mut self, generated: usize) -> Vec<Value> {
+        if !self.with_usage {
+            return Vec::new();
+        }
+        let mut last = self.around(Vec::new());
+        last["usage"] = self.usage(generated);
+        vec![last]
+    }
+}

@@ -1,0 +1,156 @@
+//! From arguments to a listening server, and its graceful end.
+
+use crate::engine_thread::Engine;
+use crate::metrics::Metrics;
+use crate::routes::router;
+use crate::state::State;
+use anyhow::{Context, bail};
+use axum::serve::ListenerExt;
+use enginewright_core::executor::Executor;
+use enginewright_core::graph::Graph;
+use enginewright_cpu::{CpuExecutor, Options};
+use enginewright_text::{ChatTemplate, Tokenizer};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How to serve an engine.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ServeArguments {
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    pub host: String,
+    /// Port to listen on; 0 takes any that is free
+    #[arg(long, default_value_t = 8000)]
+    pub port: u16,
+    /// Threads, instead of the plan's number
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Requests that may wait for the engine; one more is answered 503
+    #[arg(long, default_value_t = 64)]
+    pub queue: usize,
+    /// Environment variable that holds the API key which clients must send
+    #[arg(long, value_name = "NAME")]
+    pub api_key_env: Option<String>,
+    /// What clients call the model [default: the graph's name]
+    #[arg(long)]
+    pub model_name: Option<String>,
+    /// Seconds that running requests get to end after a signal to stop
+    #[arg(long, default_value_t = 30)]
+    pub grace_seconds: u64,
+    /// Largest request body in KiB
+    #[arg(long, default_value_t = 4096)]
+    pub most_body_kib: usize,
+}
+
+/// An engine, ready to serve.
+pub struct Loaded {
+    pub executor: Box<dyn Executor>,
+    pub graph: Graph,
+    pub tokenizer: Tokenizer,
+}
+
+/// Loads the engine in a folder.
+///
+/// # Errors
+/// Whatever is wrong with its files, kernels or this machine.
+pub fn folder_engine(engine: &Path, checkpoint: &Path, threads: Option<usize>) -> anyhow::Result<Loaded> {
+    let path = engine.join("tokenizer.json");
+    let bytes = std::fs::read(&path).with_context(|| {
+        format!("cannot read {}\nhint: build the engine again from its checkpoint", path.display())
+    })?;
+    let tokenizer = Tokenizer::from_bytes(&path.display().to_string(), &bytes)?;
+    let executor = CpuExecutor::load(engine, checkpoint, &Options { threads, ..Options::default() })?;
+    let graph = executor.graph().clone();
+    Ok(Loaded { executor: Box::new(executor), graph, tokenizer })
+}
+
+/// Listens, loads, serves until a signal, and lets running requests end.
+///
+/// # Errors
+/// If the port is in use, the engine cannot be loaded, or requests outlast the grace time.
+pub fn run(
+    arguments: &ServeArguments,
+    load: impl FnOnce(&ServeArguments) -> anyhow::Result<Loaded>,
+) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_default_directive(tracing::Level::INFO.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // One thread: the cores belong to the engine's threads.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // First the port, which fails at once; then the weights.
+        let address = format!("{}:{}", arguments.host, arguments.port);
+        let listener = TcpListener::bind(&address).await.with_context(|| {
+            format!("cannot listen on {address}\nhint: name another port with --port, or 0 for any")
+        })?;
+        let state = Arc::new(state(arguments, load(arguments)?)?);
+        serve(arguments, listener, state).await
+    })
+}
+
+fn state(arguments: &ServeArguments, loaded: Loaded) -> anyhow::Result<State> {
+    let api_key = match &arguments.api_key_env {
+        None => None,
+        Some(name) => match std::env::var(name) {
+            Ok(key) if !key.is_empty() => Some(key),
+            _ => bail!("--api-key-env names {name}, which is not set\nhint: export {name}=KEY"),
+        },
+    };
+    let metrics = Arc::new(Metrics::new());
+    let Loaded { executor, graph, tokenizer } = loaded;
+    Ok(State {
+        engine: Engine::start(executor, arguments.queue, metrics.clone())?,
+        tokenizer: Arc::new(tokenizer),
+        template: ChatTemplate::new(&graph.text)?,
+        end_ids: graph.text.eos_ids.clone(),
+        model: arguments.model_name.clone().unwrap_or_else(|| graph.name.clone()),
+        vocabulary: graph.dimensions.vocabulary,
+        api_key,
+        metrics,
+        drains: AtomicBool::new(false),
+        requests: AtomicU64::new(0),
+    })
+}
+
+async fn serve(arguments: &ServeArguments, listener: TcpListener, state: Arc<State>) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let address = listener.local_addr()?;
+    // Small pieces of a stream must not wait for each other.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!("cannot send without delay: {error}");
+        }
+    });
+    let app = router(state.clone(), arguments.most_body_kib * 1024);
+    println!("{}", serde_json::json!({"event": "ready", "address": address.to_string()}));
+    tracing::info!("serving {} on http://{address}", state.model);
+    let (asked, mut is_asked) = tokio::sync::watch::channel(false);
+    let stopping = state.clone();
+    let signals = async move {
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        tracing::info!("stopping: no new requests, running ones may end");
+        stopping.drains.store(true, Ordering::Relaxed);
+        // Nobody waits only if the server ended already.
+        let _ = asked.send(true);
+    };
+    let server = axum::serve(listener, app).with_graceful_shutdown(signals);
+    let grace = async {
+        if is_asked.wait_for(|asked| *asked).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(Duration::from_secs(arguments.grace_seconds)).await;
+    };
+    tokio::select! {
+        done = async { server.await } => Ok(done?),
+        () = grace => {
+            tracing::warn!("requests outlasted the grace time of {} s", arguments.grace_seconds);
+            Ok(())
+        }
+    }
+}
