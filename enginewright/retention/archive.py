@@ -19,6 +19,7 @@ from enginewright.retention.records import (
     CandidateRecord,
     Event,
     RunRecord,
+    RunState,
     TrialRecord,
     VerdictKind,
 )
@@ -141,13 +142,13 @@ class Archive:
             )
         return record
 
-    def finish_run(self, run: str) -> None:
-        """Mark a run finished. Raises: ArchiveError if there is no such running run."""
+    def finish_run(self, run: str, state: RunState = "finished") -> None:
+        """End a run, as done or abandoned. Raises: ArchiveError if there is no such running run."""
         with self._writing() as connection:
             changed = connection.execute(
                 _runs.update()
                 .where(_runs.c.id == run, _runs.c.state == "running")
-                .values(state="finished")
+                .values(state=state)
             )
             if changed.rowcount != 1:
                 raise ArchiveError(f"run `{run}` is not running, or not in the archive")

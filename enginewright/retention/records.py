@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-RunState = Literal["running", "finished"]
+RunState = Literal["running", "finished", "abandoned"]
 TrialState = Literal["queued", "running", "finished"]
 VerdictKind = Literal["kept", "rejected", "void"]
 
@@ -21,7 +21,7 @@ class RunRecord:
     target: dict[str, Any]
     """The resolved target."""
     state: RunState
-    """`running` also when the process died: such a run can be resumed."""
+    """`running` also when the process died: such a run can be resumed. `abandoned`: it never will."""
     created_at: float
     """Seconds since 1970."""
 

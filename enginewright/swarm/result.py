@@ -1,0 +1,42 @@
+"""The object that `build --json` prints; docs/cli.md documents it, and it stays stable."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from enginewright.swarm.run import Run
+from enginewright.swarm.workbench import Confirmed, Delivered
+
+
+def build_result(
+    run: Run,
+    confirmed: Confirmed,
+    delivered: Delivered,
+    *,
+    answer: dict[str, str],
+    timings: dict[str, Any],
+    stopped_because: str,
+) -> dict[str, Any]:
+    """All that a build found, as plain JSON values."""
+    champion = run.state.champion()
+    return {
+        "run": run.state.run,
+        "target": run.subject.target.name,
+        "naive": confirmed.naive,
+        "champion": confirmed.champion,
+        "baselines": confirmed.baselines,
+        "speedup": confirmed.speedup,
+        "floor_share": confirmed.floor_share,
+        "acceptance": confirmed.acceptance,
+        "accepted": all(item["holds"] for item in confirmed.acceptance),
+        "trials": asdict(run.state.counts()),
+        "champion_candidate": champion.id,
+        "stopped_because": stopped_because,
+        "binary": str(delivered.binary),
+        "manifest": str(delivered.manifest),
+        "report": str(run.folder.report),
+        "answer": answer,
+        "timings": timings,
+        "folder": str(run.folder.root),
+    }

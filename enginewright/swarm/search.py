@@ -1,0 +1,139 @@
+"""The loop: variation, evaluation, retention, until the budget or the ideas are spent."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import replace
+
+from enginewright.retention import CandidateRecord, TrialRecord
+from enginewright.swarm.proposer import Proposal, Proposer
+from enginewright.swarm.run import Run
+from enginewright.swarm.run_state import SEARCH
+from enginewright.swarm.workbench import Finding
+
+KERNEL_CHECK_SECONDS = 60.0
+"""Wall time of the kernel checks of one candidate; what is left over, the whole-engine gates
+judge."""
+MOST_REPEATS = 32
+"""So many proposals of plans already tried mean that the proposer has no other."""
+MOST_VOID_IN_A_ROW = 3
+"""So many measurements that say nothing mean that the machine is not fit to measure on."""
+
+
+class Search:
+    """One run's search. All it knows is in the archive: it may be begun again at any moment."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.state = run.state
+        self.journal = run.journal
+
+    def run(self, proposer: Proposer, *, patience: int) -> str:
+        """Try candidates until the budget is spent, nothing is left to propose, or the last
+        `patience`
+        trials kept none. Why it ended, for people."""
+        for candidate, trial in self.state.pending():
+            self.journal.say(f"{candidate.id} was not finished: again")
+            self._try(candidate, trial)
+        repeats = 0
+        while repeats < MOST_REPEATS:
+            stop = self.journal.budget.why_stop() or self._no_progress(patience)
+            if stop is not None:
+                return stop
+            proposal = proposer.propose(
+                self.state.plan(self.state.champion()), say=self.journal.say
+            )
+            if proposal is None:
+                return "nothing is left to propose"
+            if proposal.plan.sha256 in self.state.tried_plans():
+                proposer.learn(proposal, _already_tried())
+                repeats += 1
+                continue
+            repeats = 0
+            candidate, trial = self._keep(proposal)
+            proposer.learn(proposal, self._try(candidate, trial))
+        return f"the last {MOST_REPEATS} proposals had been tried before"
+
+    def _keep(self, proposal: Proposal) -> tuple[CandidateRecord, TrialRecord]:
+        return self.state.add_candidate(
+            proposal.plan,
+            parent=self.state.champion().id,
+            tactic=proposal.tactic,
+            hypothesis=proposal.hypothesis,
+            predicted_effect=proposal.predicted_effect,
+            stage=SEARCH,
+        )
+
+    def _try(self, candidate: CandidateRecord, trial: TrialRecord) -> Finding:
+        """Judge one candidate and keep the verdict."""
+        start = time.monotonic()
+        self.state.archive.begin_trial(trial.id)
+        self.journal.tell(
+            "trial",
+            trial=trial.id,
+            candidate=candidate.id,
+            tactic=candidate.tactic,
+            hypothesis=candidate.hypothesis,
+            predicted_effect=candidate.predicted_effect,
+        )
+        finding = self._judge(candidate)
+        self.state.finish(trial, finding.kind, finding.headline, finding.evidence)
+        self.journal.budget.charge_trial(time.monotonic() - start)
+        counts = self.state.counts()
+        self.journal.tell(
+            "verdict",
+            trial=trial.id,
+            candidate=candidate.id,
+            tactic=candidate.tactic,
+            verdict=finding.kind,
+            reason=finding.headline,
+            speedup=finding.speedup,
+            seconds=self._run.stages.by_candidate.get(candidate.id, {}),
+            kept=counts.kept,
+            rejected=counts.rejected,
+            void=counts.void,
+        )
+        if finding.kind == "kept":
+            self._run.folder.point_champion_at(candidate.id)
+            self.journal.tell("champion", candidate=candidate.id, tactic=candidate.tactic)
+        return finding
+
+    def _judge(self, candidate: CandidateRecord) -> Finding:
+        plan = self.state.plan(candidate)
+        engine = self._run.folder.engine(candidate.id)
+        with self._run.stages.stage("build", candidate.id):
+            refused = self._run.bench.build(
+                self._run.subject, plan, self._run.folder.candidate(candidate.id), engine
+            )
+        if refused is not None:
+            return refused
+        with self._run.stages.stage("kernel_check", candidate.id):
+            wrong = self._run.bench.check_kernels(
+                self._run.subject, plan, engine, KERNEL_CHECK_SECONDS
+            )
+        if wrong is not None:
+            return wrong
+        arms = replace(self._run.champion_arms(), candidate=engine)
+        with self._run.stages.stage("trial", candidate.id):
+            # Drawn after the candidate is built: no prompt of the trial can have been foreseen.
+            return self._run.bench.trial(
+                self._run.subject, arms, secrets.randbits(62), self.journal.say
+            )
+
+    def _no_progress(self, patience: int) -> str | None:
+        verdicts = [trial.verdict for trial in self.state.trials(SEARCH)]
+        if verdicts[-MOST_VOID_IN_A_ROW:] == ["void"] * MOST_VOID_IN_A_ROW:
+            return f"the last {MOST_VOID_IN_A_ROW} trials measured nothing"
+        if len(verdicts) >= patience and "kept" not in verdicts[-patience:]:
+            return f"the last {patience} trials kept nothing"
+        return None
+
+
+def _already_tried() -> Finding:
+    return Finding(
+        kind="rejected",
+        headline="rejected: the same plan was tried before",
+        evidence={},
+        speedup=None,
+    )
