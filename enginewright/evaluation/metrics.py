@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enginewright.errors import InternalError
 from enginewright.evaluation.floors import Floor
 from enginewright.evaluation.load_records import Answer
+from enginewright.evaluation.passes import Pass
 from enginewright.target import METRICS, Scenario, Target
 
 
@@ -47,6 +48,22 @@ def decode_tokens_per_s(answer: Answer) -> float | None:
     later = total - (answer.chunk_tokens[0] if answer.counted_by == "ids" else 1)
     seconds = answer.chunk_times[-1] - answer.chunk_times[0]
     return later / seconds if seconds > 0 and later > 0 else None
+
+
+def pass_metrics(target: Target, seen: Pass, floors: Mapping[str, Floor]) -> dict[str, float]:
+    """Every metric of one pass: `scenario.metric`, `metric`, and those of the whole engine."""
+    by_scenario = {
+        scenario.name: scenario_metrics(
+            scenario, [answer for answer in seen.answers if answer.scenario == scenario.name]
+        )
+        for scenario in target.workload.scenario
+    }
+    values = overall_metrics(target, by_scenario, floors)
+    if seen.memory is not None:
+        values["peak_memory_mib"] = seen.memory.peak_bytes / 2**20
+    if seen.start_seconds is not None:
+        values["start_seconds"] = seen.start_seconds
+    return values
 
 
 def overall_metrics(

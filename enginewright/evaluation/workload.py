@@ -21,15 +21,15 @@ class Workload:
     prompt_ids: dict[int, tuple[tuple[int, ...], ...]]
     """Token ids of each text of each request, by the request's id."""
 
-    def request(self, request_id: int) -> Request:
-        """The request with an id."""
-        return next(
-            request
+    @property
+    def texts(self) -> dict[int, tuple[str, ...]]:
+        """Texts of each request, by the request's id."""
+        return {
+            request.id: request.texts
             for wave in self.waves
             for stream in wave.streams
             for request in stream
-            if request.id == request_id
-        )
+        }
 
 
 def draw_workload(target: Target, prompts: PromptSource) -> Workload:

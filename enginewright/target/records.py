@@ -88,6 +88,8 @@ class Numerics(_Record):
     """Most regret of the mean token, in nats."""
     cosine: float = Field(default=0.99999, gt=0, le=1)
     """Least cosine of an embedding with the reference engine's."""
+    embedding_error: float = Field(default=1e-4, ge=0, allow_inf_nan=False)
+    """Most absolute difference of an element of an embedding from the reference engine's."""
 
 
 class Baseline(_Record):
