@@ -14,6 +14,7 @@ import itertools
 import json
 import re
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,16 +108,18 @@ class Enginewright:
     """An engine of ours, over HTTP with streaming, as a client would see it."""
 
     def __init__(self, command: list[str], *, threads: int) -> None:
+        # It lives as long as the server does.
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [*command, "--port", "0", "--threads", str(threads)],
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self.log,
             text=True,
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{command[0]} ended with {self.process.wait()} before it was ready")
+            raise RuntimeError(f"before it was ready, {self.how_it_ended()}")
         self.address = str(json.loads(line)["address"])
 
     def run(self, prompt: list[int], generate: int) -> Generation:
@@ -153,6 +156,12 @@ class Enginewright:
             token_s=tuple(b - a for a, b in itertools.pairwise(times)),
             tokens=tuple(tokens),
         )
+
+    def how_it_ended(self) -> str:
+        """Exit status and last words of a server that is gone."""
+        status = self.process.wait(timeout=30)
+        self.log.seek(0)
+        return f"{self.process.args} ended with {status}:\n{self.log.read()[-2000:]}"
 
     def peak_mib(self) -> float:
         text = Path(f"/proc/{self.process.pid}/status").read_text()

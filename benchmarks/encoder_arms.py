@@ -88,11 +88,14 @@ class OverHttp(Enginewright):
         """Embeddings; the clock runs from sending the request to its last byte."""
         payload = json.dumps({"input": sequences, "encoding_format": "base64"})
         start = time.perf_counter()
-        self.connection.request(
-            "POST", "/v1/embeddings", payload, {"Content-Type": "application/json"}
-        )
-        response = self.connection.getresponse()
-        body = response.read()
+        try:
+            self.connection.request(
+                "POST", "/v1/embeddings", payload, {"Content-Type": "application/json"}
+            )
+            response = self.connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise RuntimeError(f"no answer ({error}): {self.how_it_ended()}") from error
         seconds = time.perf_counter() - start
         if response.status != 200:
             raise RuntimeError(f"{response.status}: {body.decode(errors='replace')}")

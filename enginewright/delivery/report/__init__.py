@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enginewright.delivery.report.from_run import material_from_run
-from enginewright.delivery.report.groups import profiled_step
 from enginewright.delivery.report.material import (
     Acceptance,
     CandidateEntry,
@@ -15,6 +14,7 @@ from enginewright.delivery.report.material import (
     TrialEntry,
 )
 from enginewright.delivery.report.page import render_report, write_report
+from enginewright.delivery.report.profile import ProfiledEngine, profile_scenarios
 
 __all__ = [
     "Acceptance",
@@ -22,11 +22,12 @@ __all__ = [
     "EngineFigures",
     "Estimate",
     "GroupTime",
+    "ProfiledEngine",
     "ReportMaterial",
     "TacticSummary",
     "TrialEntry",
     "material_from_run",
-    "profiled_step",
+    "profile_scenarios",
     "render_report",
     "write_report",
 ]

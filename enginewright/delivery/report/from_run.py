@@ -1,7 +1,7 @@
 """A run's folder and the archive, gathered for the report.
 
 The folder holds `result.json` (what `enginewright build --json` prints), `machine.json` (the probed
-machine) and `profile.json` (a list of profiled steps of the champion, see `groups.py`); what is
+machine) and `profile.json` (a list of profiled steps of the champion, see `profile.py`); what is
 absent is told as a note, for a run may be unfinished. Verdicts, hypotheses and evidence come from
 the archive and its store.
 """
@@ -15,7 +15,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from enginewright.delivery.report.groups import group_times
 from enginewright.delivery.report.material import (
     Acceptance,
     CandidateEntry,
@@ -25,20 +24,26 @@ from enginewright.delivery.report.material import (
     TacticSummary,
     TrialEntry,
 )
+from enginewright.delivery.report.profile import group_times
 from enginewright.errors import ArchiveError, UsageError
 from enginewright.retention import Archive, Event, RunRecord, Store
 
 Facts = tuple[tuple[str, str], ...]
 
 
-def material_from_run(run_folder: Path, archive: Archive, store: Store) -> ReportMaterial:
+def material_from_run(
+    run_folder: Path, archive: Archive, store: Store, *, result: dict[str, Any] | None = None
+) -> ReportMaterial:
     """Everything a report tells of the run whose folder is `run_folder` (named by the run's id).
+
+    `result` is what `result.json` will hold, for a run that is about to finish.
 
     Raises: UsageError if the archive has no such run; ArchiveError if a file or the evidence of a
     trial is damaged.
     """
     run = _find(archive, run_folder.name)
-    result = _read(run_folder / "result.json") or {}
+    state = "finished" if result is not None else run.state
+    result = result or _read(run_folder / "result.json") or {}
     machine = _read(run_folder / "machine.json")
     profile = _read(run_folder / "profile.json")
     candidates = tuple(
@@ -51,11 +56,11 @@ def material_from_run(run_folder: Path, archive: Archive, store: Store) -> Repor
         )
         for held in archive.candidates(run.id)
     )
-    trials = _trials(archive, store, run.id)
     events = archive.events(run.id)
+    trials = _trials(archive, store, run.id, events)
     notes = list(result.get("notes", ()))
-    if run.state != "finished":
-        notes.append("This run has not finished: what is below is what is known so far.")
+    if state != "finished":
+        notes.append(f"This run is {state}: what is below is what is known so far.")
     if not result.get("speedup"):
         notes.append("There is no confirmation yet: no figure here was taken on fresh inputs.")
     if profile is None:
@@ -64,7 +69,7 @@ def material_from_run(run_folder: Path, archive: Archive, store: Store) -> Repor
     return ReportMaterial(
         run=run.id,
         target=str(run.target.get("name", run.id)),
-        state=run.state,
+        state=state,
         started=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(run.created_at)),
         objective=workload.get("objective"),
         speedup=_estimate(result.get("speedup"), "x"),
@@ -77,7 +82,7 @@ def material_from_run(run_folder: Path, archive: Archive, store: Store) -> Repor
         groups=group_times(profile) if profile is not None else (),
         tactics=tactic_summaries(candidates, trials, events),
         environment=_machine_facts(machine),
-        inputs=_inputs(run, result),
+        inputs=_inputs(run, result, events),
         recheck=_recheck(run, trials, result),
         notes=tuple(notes),
     )
@@ -145,11 +150,19 @@ def _read(path: Path) -> Any:
         raise ArchiveError(f"{path}: cannot be read: {error}") from error
 
 
-def _trials(archive: Archive, store: Store, run: str) -> tuple[TrialEntry, ...]:
+def _trials(
+    archive: Archive, store: Store, run: str, events: list[Event]
+) -> tuple[TrialEntry, ...]:
+    told = {
+        event.details["trial"]: _estimate(event.details.get("speedup"), "x")
+        for event in events
+        if event.kind == "verdict" and "trial" in event.details
+    }
     entries = []
     for trial in archive.trials(run):
-        effect = None
-        if trial.evidence is not None:
+        effect = told.get(trial.id)
+        # A process that died between the verdict and its event left the evidence only.
+        if effect is None and trial.evidence is not None:
             effect = _effect(json.loads(store.get(trial.evidence)))
         entries.append(
             TrialEntry(
@@ -168,7 +181,7 @@ def _trials(archive: Archive, store: Store, run: str) -> tuple[TrialEntry, ...]:
 def _effect(evidence: dict[str, Any]) -> Estimate | None:
     """The paired comparison of a verdict; None where nothing was timed."""
     held = evidence.get("comparison")
-    if held is None:
+    if not isinstance(held, dict):
         return None
     return Estimate(value=held["speedup"], low=held["low"], high=held["high"], unit="x")
 
@@ -229,30 +242,34 @@ def _champion(
 def _machine_facts(machine: Any) -> Facts:
     if not isinstance(machine, dict):
         return ()
-    facts: list[tuple[str, str]] = []
-    for name, value in machine.items():
-        if name == "probe":
-            continue
-        facts.append((name.replace("_", " "), _fact(name, value)))
+    facts = [(name.replace("_", " "), _fact(name, value)) for name, value in machine.items()]
     return tuple((name, value) for name, value in facts if value)
 
 
 def _fact(name: str, value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_fact(name, held)}" for key, held in value.items())
+        return ", ".join(f"{_key(name, key)}: {_fact(name, held)}" for key, held in value.items())
     if isinstance(value, list):
         return " ".join(_fact(name, held) for held in value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if "bandwidth" in name:
             return f"{value / 1e9:.1f} GB/s"
-        if "flops" in name or "peak" in name:
-            return f"{value / 1e9:.0f} GFLOP/s"
+        if "flops" in name:
+            return f"{value / 1e9:,.0f} GFLOP/s"
         if "bytes" in name:
             return f"{value / 2**20:,.0f} MiB"
+        if "seconds" in name:
+            return f"{value:,.1f} s"
     return str(value)
 
 
-def _inputs(run: RunRecord, result: dict[str, Any]) -> Facts:
+def _key(name: str, key: str) -> str:
+    if name in ("read_bandwidth", "peak_flops"):
+        return f"{key} thread" + ("s" if key != "1" else "")
+    return key
+
+
+def _inputs(run: RunRecord, result: dict[str, Any], events: list[Event]) -> Facts:
     facts = [("target, SHA-256", run.target_sha256)]
     model = run.target.get("model", {})
     if model.get("checkpoint"):
@@ -273,9 +290,19 @@ def _inputs(run: RunRecord, result: dict[str, Any]) -> Facts:
         facts.append(
             ("budget", f"{budget.get('wall_minutes')} minutes, {budget.get('trials')} trials")
         )
-    for name in ("seed", "seeds", "wall_seconds", "binary"):
+    for name in ("seed", "seeds", "stopped_because", "binary", "manifest"):
         if result.get(name) is not None:
             facts.append((name.replace("_", " "), _fact(name, result[name])))
+    timings = result.get("timings", {})
+    if timings.get("stages"):
+        facts.append(("wall time", _fact("wall_seconds", timings["wall_seconds"])))
+        facts.append(("of it", _fact("seconds", timings["stages"])))
+    if timings.get("own_share") is not None:
+        facts.append(("the loop's own share", f"{timings['own_share']:.1%}"))
+    for event in events:
+        if event.kind == "started":
+            digests = event.details.get("digests", {})
+            facts += [(f"digest of the {name}", str(held)) for name, held in digests.items()]
     return tuple(facts)
 
 

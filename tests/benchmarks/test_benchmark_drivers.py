@@ -1,0 +1,79 @@
+"""The benchmarks' own promises: tables come from results, and what is missing is said first."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def python(code_or_script, *arguments, code=False):
+    command = [sys.executable, *(["-c"] if code else []), str(code_or_script), *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=BENCHMARKS, timeout=120, check=False
+    )
+
+
+def write_result(folder):
+    folder.mkdir()
+    row = {"quantity": "decode (tokens/s)", "ours": 200.0, "peer": 100.0, "ratio": 2.0,
+           "low": 1.9, "high": 2.1, "blocks": 15}  # fmt: skip
+    machine = {"processor": "P", "cores": 2, "kernel": "6", "load_average": [0.1, 0.2, 0.3],
+               "time": "2026-01-02T03:04:05Z"}  # fmt: skip
+    record = {"threads": 2, "peer": "llama.cpp, flash attention on", "machine": machine}
+    (folder / "a.2-threads.json").write_text(json.dumps({**record, "comparisons": [row]}))
+
+
+def test_the_readme_has_the_tables_of_the_results():
+    done = python(BENCHMARKS / "tables.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_tables_tell_machine_load_and_every_comparison(tmp_path):
+    write_result(tmp_path / "results")
+    code = "import sys, pathlib, tables; print(tables.all_tables(pathlib.Path(sys.argv[1])))"
+    done = python(code, str(tmp_path / "results"), code=True)
+    assert done.returncode == 0, done.stderr
+    assert "### a, 2 threads" in done.stdout
+    assert "load average at the end (1, 5, 15 minutes): 0.10, 0.20, 0.30" in done.stdout
+    assert "| decode (tokens/s) | 200 | 100 | 2.00 | 1.90 – 2.10 | 15 |" in done.stdout
+
+
+def test_a_readme_without_markers_is_refused():
+    done = python("import tables; tables.with_tables('nothing', '')", code=True)
+    assert done.returncode == 1
+    assert "hint: put them back" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (["--llama-python", "/nowhere/python"], "/nowhere/python: the peer's Python is missing",
+         "pip install --no-binary llama-cpp-python"),
+        (["--llama-python", sys.executable], "cannot import llama_cpp", "CMAKE_ARGS="),
+        (["--only", "encoder", "--onnxruntime-python", "/nowhere/python"],
+         "/nowhere/python: the peer's Python is missing",
+         "benchmarks/peers/onnxruntime.txt"),
+    ],
+)  # fmt: skip
+def test_a_missing_peer_is_said_before_anything_runs(arguments, said, hint):
+    done = python(BENCHMARKS / "run.py", *arguments)
+    assert done.returncode == 5
+    assert said in done.stderr
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_pinned_versions_are_those_that_run_checks():
+    code = (
+        "import run; print(run.LLAMA_CPP.package, run.LLAMA_CPP.version);"
+        "print(run.ONNXRUNTIME.package, run.ONNXRUNTIME.version)"
+    )
+    told = python(code, code=True).stdout.split()
+    pins = (BENCHMARKS / "peers/llama_cpp.txt").read_text()
+    assert f"llama-cpp-python=={told[1]}" in pins
+    assert f"onnxruntime=={told[3]}" in (BENCHMARKS / "peers/onnxruntime.txt").read_text()
+    assert f"onnxruntime=={told[3]}" in (BENCHMARKS / "peers/export.txt").read_text()
