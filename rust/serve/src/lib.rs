@@ -8,6 +8,9 @@ mod request;
 mod routes;
 mod scores;
 mod server;
+pub mod shipped;
 mod state;
 
+pub use enginewright_cpu::KernelTable;
+pub use enginewright_cpu::abi::Call;
 pub use server::{Loaded, ServeArguments, folder_engine, run};
