@@ -47,16 +47,16 @@ PROFILE = [
         "step": "decode", "rows": 1, "segments": 1, "selected": 1, "context": 36,
         "profile": {
             "groups": [
-                {"id": "d0", "ops": ["a", "b"], "kernel": "k", "nanoseconds": [9, 10, 90]},
-                {"id": "d1", "ops": ["c", "d"], "kernel": "k", "nanoseconds": [20, 20, 20]},
+                {"id": "d0", "ops": ["L0.a", "L0.b"], "kernel": "k", "nanoseconds": [9, 10, 90]},
+                {"id": "d1", "ops": ["L1.a", "L1.b"], "kernel": "k", "nanoseconds": [20, 20, 20]},
                 {"id": "d2", "ops": ["e"], "kernel": "other", "nanoseconds": [5]},
             ]
         },
         "op_costs": {
             name: {"kind": kind, "bytes": 4, "flops": flops}
             for name, kind, flops in (
-                ("a", "rms_norm", 0), ("b", "linear", 0), ("c", "rms_norm", 0),
-                ("d", "linear", 90), ("e", "add", 1),
+                ("L0.a", "rms_norm", 0), ("L0.b", "linear", 0), ("L1.a", "rms_norm", 0),
+                ("L1.b", "linear", 90), ("e", "add", 1),
             )
         },
         "bytes_per_second": 1e9,
@@ -186,9 +186,9 @@ def test_damaged_evidence_is_not_passed_over(place):
 
 def test_layers_are_one_row_and_the_floor_is_the_longer_of_bytes_and_flops():
     pair, single = group_times(PROFILE)
-    assert (pair.ops, pair.calls, pair.measured_ns) == ("rms_norm linear", 2, 30)
+    assert (pair.ops, pair.calls, pair.measured_ns) == ("a b", 2, 30)
     assert pair.floor_ns == pytest.approx(8 + 15)
-    assert (single.ops, single.calls) == ("add", 1)
+    assert (single.ops, single.calls) == ("e", 1)
     assert single.step == "decode, 1 row, 36 tokens of context"
 
 

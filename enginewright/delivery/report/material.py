@@ -102,7 +102,7 @@ class GroupTime:
     kernel: str
     """Kernel that computes it."""
     ops: str
-    """Its op kinds in order."""
+    """Its ops in order, without the layer."""
     calls: int
     """Groups of this kind in the step (one a layer, say), summed here."""
     measured_ns: float

@@ -9,6 +9,7 @@ threads of the engine).
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import subprocess
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from enginewright.target import Machine, Scenario
 
 _INT8_OVER_F32 = 4.0
 """Operations of an int8 dot product over those of float32 in a register of the same width."""
+_LAYER = re.compile(r"^L\d+\.")
+"""What the name of an op in a layer begins with."""
 _REPEATS = 15
 _TIMEOUT_SECONDS = 300
 
@@ -122,7 +125,7 @@ def _run(subject: ProfiledEngine, step: str, shape: StepShape) -> Any:
 
 
 def group_times(profile: list[dict[str, Any]]) -> tuple[GroupTime, ...]:
-    """Groups of one kernel and the same op kinds, summed: the layers of a model are one row."""
+    """Groups of one kernel and the same ops of every layer, summed: a row is not a layer."""
     found = []
     for entry in profile:
         sums: dict[tuple[str, str], list[tuple[str, float, float]]] = {}
@@ -132,20 +135,20 @@ def group_times(profile: list[dict[str, Any]]) -> tuple[GroupTime, ...]:
                 sum(cost["bytes"] for cost in costs) / entry["bytes_per_second"],
                 sum(cost["flops"] for cost in costs) / entry["flops_per_second"],
             )
-            kinds = " ".join(cost["kind"] for cost in costs)
+            names = " ".join(_LAYER.sub("", op) for op in group["ops"])
             measured = statistics.median(group["nanoseconds"])
-            sums.setdefault((group["kernel"], kinds), []).append((group["id"], measured, floor))
+            sums.setdefault((group["kernel"], names), []).append((group["id"], measured, floor))
         found += [
             GroupTime(
                 step=_step_name(entry),
                 group=members[0][0],
                 kernel=kernel,
-                ops=kinds,
+                ops=names,
                 calls=len(members),
                 measured_ns=sum(measured for _, measured, _ in members),
                 floor_ns=sum(floor for _, _, floor in members),
             )
-            for (kernel, kinds), members in sums.items()
+            for (kernel, names), members in sums.items()
         ]
     return tuple(found)
 
