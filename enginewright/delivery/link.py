@@ -167,7 +167,8 @@ def _main(kernels: list[LinkedKernel], inside: Inside) -> str:
     if inside.weights is not None:
         lines += _aligned_weights(inside.weights)
         names = ", ".join(f"&WEIGHTS_{number}.0" for number in range(len(inside.weights)))
-        weights = f"Some(&[{names}])"
+        lines += [f"static WEIGHTS: [&[u8]; {len(inside.weights)}] = [{names}];", ""]
+        weights = "Some(&WEIGHTS)"
     lines += [
         "fn main() -> ExitCode {",
         "    run(&Parts {",
