@@ -178,7 +178,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     assert path.read_text() == render_report(full_material())
     assert list(path.parent.iterdir()) == [path]
     (tmp_path / "file").write_text("")
-    with pytest.raises(MachineError, match=r"report\.html: the report cannot be written"):
+    with pytest.raises(MachineError, match=r"report\.html: cannot be written"):
         write_report(NOTHING, tmp_path / "file" / "report.html")
 
 

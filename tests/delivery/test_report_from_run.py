@@ -11,6 +11,7 @@ from enginewright.delivery.report import (
     material_from_run,
     profile_scenarios,
     render_report,
+    report_finished_run,
 )
 from enginewright.delivery.report.profile import group_times
 from enginewright.errors import ArchiveError, EngineError, UsageError
@@ -192,8 +193,12 @@ def test_layers_are_one_row_and_the_floor_is_the_longer_of_bytes_and_flops():
     assert single.step == "decode, 1 row, 36 tokens of context"
 
 
-def test_an_engine_that_cannot_be_profiled_is_an_error_with_the_command(tmp_path, monkeypatch):
-    (tmp_path / "plan.json").write_text(
+@pytest.fixture
+def broken(tmp_path, monkeypatch):
+    """An engine whose host program fails."""
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    (folder / "plan.json").write_text(
         json.dumps(
             {
                 "threads": 1, "numerics": [], "cache": {"dtype": "f32"},
@@ -201,14 +206,31 @@ def test_an_engine_that_cannot_be_profiled_is_an_error_with_the_command(tmp_path
             }
         )
     )  # fmt: skip
-    (tmp_path / "graph.json").write_text("{}")
+    (folder / "graph.json").write_text("{}")
     graph = SimpleNamespace(from_json=lambda _: SimpleNamespace(kind="decoder"))
     monkeypatch.setattr("enginewright.delivery.report.profile.Graph", graph)
-    subject = ProfiledEngine(
-        program=Path("/bin/false"), engine=tmp_path, checkpoint=tmp_path,
+    return ProfiledEngine(
+        program=Path("/bin/false"), engine=folder, checkpoint=folder,
         machine=SimpleNamespace(peak_flops_per_second=lambda _: 1.0),
     )  # fmt: skip
-    scenario = Scenario(name="chat", prompt_tokens=32, output_tokens=8)
+
+
+SCENARIO = Scenario(name="chat", prompt_tokens=32, output_tokens=8)
+
+
+def test_an_engine_that_cannot_be_profiled_is_an_error_with_the_command(broken):
     with pytest.raises(EngineError, match="profile of step prefill ended with 1") as raised:
-        profile_scenarios(subject, [scenario])
+        profile_scenarios(broken, [SCENARIO])
     assert "--rows 4" in raised.value.hint
+
+
+def test_a_run_whose_champion_cannot_be_profiled_has_a_page_that_says_why(place, broken):
+    page = report_finished_run(
+        place.folder, place.archive, place.store,
+        result=RESULT, champion=broken, scenarios=[SCENARIO],
+    )  # fmt: skip
+    assert page == place.folder / "report.html"
+    told = " ".join(page.read_text().split())
+    assert "The champion was not profiled" in told
+    assert "ended with 1" in told
+    assert "Acceptance" in told

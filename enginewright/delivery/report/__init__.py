@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enginewright.delivery.report.finished_run import report_finished_run
 from enginewright.delivery.report.from_run import material_from_run
 from enginewright.delivery.report.material import (
     Acceptance,
@@ -29,5 +30,6 @@ __all__ = [
     "material_from_run",
     "profile_scenarios",
     "render_report",
+    "report_finished_run",
     "write_report",
 ]

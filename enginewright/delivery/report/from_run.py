@@ -63,8 +63,9 @@ def material_from_run(
         notes.append(f"This run is {state}: what is below is what is known so far.")
     if not result.get("speedup"):
         notes.append("There is no confirmation yet: no figure here was taken on fresh inputs.")
-    if profile is None:
-        notes.append("The champion was not profiled: time per group is missing.")
+    if not isinstance(profile, list):
+        why = f": {profile['error']}" if profile else ""
+        notes.append(f"The champion was not profiled, so time per group is missing{why}.")
     workload = run.target.get("workload", {})
     return ReportMaterial(
         run=run.id,
@@ -79,7 +80,7 @@ def material_from_run(
         champion=_champion(result, trials, candidates),
         candidates=candidates,
         trials=trials,
-        groups=group_times(profile) if profile is not None else (),
+        groups=group_times(profile) if isinstance(profile, list) else (),
         tactics=tactic_summaries(candidates, trials, events),
         environment=_machine_facts(machine),
         inputs=_inputs(run, result, events),

@@ -39,14 +39,22 @@ def write_report(material: ReportMaterial, path: Path) -> Path:
 
     Raises: MachineError if the disk refuses.
     """
-    page = render_report(material)
+    write_whole(path, render_report(material))
+    return path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write `text` to `path`, whole or not at all.
+
+    Raises: MachineError if the disk refuses.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".partial.", dir=path.parent)
         partial = Path(name)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(page)
+                file.write(text)
             partial.chmod(0o644)
             partial.replace(path)
         except BaseException:
@@ -54,10 +62,9 @@ def write_report(material: ReportMaterial, path: Path) -> Path:
             raise
     except OSError as error:
         raise MachineError(
-            f"{path}: the report cannot be written: {error}",
+            f"{path}: cannot be written: {error}",
             hint="check that the folder can be written and that the disk has room",
         ) from error
-    return path
 
 
 def render_report(material: ReportMaterial) -> str:
