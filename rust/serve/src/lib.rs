@@ -3,6 +3,7 @@
 mod answer;
 mod api_error;
 mod engine_thread;
+mod fields;
 mod metrics;
 mod request;
 mod routes;

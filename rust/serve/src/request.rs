@@ -1,15 +1,14 @@
 //! Bodies of the OpenAI routes: what is understood, what is refused, and the defaults.
 
 use crate::api_error::ApiError;
+use crate::fields::Fields;
 use enginewright_core::sampling::Sampling;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// One or several of something.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a text or a list of texts")]
 pub enum Many<T> {
     One(T),
     Several(Vec<T>),
@@ -43,11 +42,10 @@ pub struct StreamOptions {
 }
 
 /// What chats and completions share.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct Common {
     pub model: Option<String>,
     pub max_tokens: Option<i64>,
-    pub max_completion_tokens: Option<i64>,
     pub temperature: Option<f32>,
     pub top_p: Option<f32>,
     pub top_k: Option<i64>,
@@ -55,37 +53,130 @@ pub struct Common {
     pub seed: Option<i64>,
     pub stop: Option<Many<String>>,
     pub n: Option<i64>,
-    pub stream: Option<bool>,
-    pub stream_options: Option<StreamOptions>,
+    pub stream: bool,
+    /// Whether the usage comes as the last chunk of a stream.
+    pub with_usage: bool,
     pub logit_bias: Option<BTreeMap<String, f32>>,
-    pub presence_penalty: Option<f32>,
-    pub frequency_penalty: Option<f32>,
-    pub ignore_eos: Option<bool>,
-    pub return_token_ids: Option<bool>,
+    pub ignore_eos: bool,
+    pub return_token_ids: bool,
+}
+
+/// Settings of OpenAI's and other servers that would change answers and are not here.
+const UNSUPPORTED: &[&str] = &[
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "min_tokens",
+    "stop_token_ids",
+    "guided_json",
+    "guided_regex",
+    "structured_outputs",
+    "verbosity",
+    "prediction",
+];
+
+impl Common {
+    fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+        fields.refuse(UNSUPPORTED)?;
+        let options: Option<StreamOptions> = fields.take("stream_options")?;
+        let chat_limit = fields.take("max_completion_tokens")?;
+        let limit = fields.take("max_tokens")?;
+        Ok(Self {
+            model: fields.take("model")?,
+            max_tokens: chat_limit.or(limit),
+            temperature: fields.take("temperature")?,
+            top_p: fields.take("top_p")?,
+            top_k: fields.take("top_k")?,
+            min_p: fields.take("min_p")?,
+            seed: fields.take("seed")?,
+            stop: fields.take("stop")?,
+            n: fields.take("n")?,
+            stream: fields.take("stream")?.unwrap_or(false),
+            with_usage: options.is_some_and(|options| options.include_usage),
+            logit_bias: fields.take("logit_bias")?,
+            ignore_eos: fields.take("ignore_eos")?.unwrap_or(false),
+            return_token_ids: fields.take("return_token_ids")?.unwrap_or(false),
+        })
+    }
 }
 
 /// `/v1/completions`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct CompletionRequest {
-    #[serde(flatten)]
     pub common: Common,
     pub prompt: Inputs,
-    pub echo: Option<bool>,
-    pub logprobs: Option<i64>,
-    pub suffix: Option<String>,
-    pub best_of: Option<i64>,
+    pub echo: bool,
+    /// Likeliest tokens to tell about with each; None tells nothing.
+    pub logprobs: Option<usize>,
+}
+
+impl CompletionRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// 400 naming the field that is wrong.
+    pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
+        let mut fields = Fields::parse(body)?;
+        fields.refuse(&["suffix"])?;
+        let common = Common::take(&mut fields)?;
+        let best_of: Option<i64> = fields.take("best_of")?;
+        if best_of.is_some_and(|best| best != common.n.unwrap_or(1)) {
+            return Err(ApiError::invalid("best_of", "`best_of` is not supported; use `n`"));
+        }
+        let logprobs = fields.take("logprobs")?;
+        let request = Self {
+            common,
+            prompt: fields.require("prompt")?,
+            echo: fields.take("echo")?.unwrap_or(false),
+            logprobs: logprobs.map(|top| most_top("logprobs", top)).transpose()?,
+        };
+        fields.finish()?;
+        Ok(request)
+    }
 }
 
 /// `/v1/chat/completions`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct ChatRequest {
-    #[serde(flatten)]
     pub common: Common,
     pub messages: Vec<ChatMessage>,
-    pub logprobs: Option<bool>,
-    pub top_logprobs: Option<i64>,
-    pub tools: Option<Vec<Value>>,
-    pub response_format: Option<Value>,
+    /// Likeliest tokens to tell about with each; None tells nothing.
+    pub logprobs: Option<usize>,
+}
+
+impl ChatRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// 400 naming the field that is wrong.
+    pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
+        let mut fields = Fields::parse(body)?;
+        fields.refuse(&[
+            "tools",
+            "tool_choice",
+            "functions",
+            "function_call",
+            "response_format",
+            "modalities",
+            "audio",
+            "web_search_options",
+            "reasoning_effort",
+        ])?;
+        let common = Common::take(&mut fields)?;
+        if common.max_tokens == Some(0) {
+            return Err(ApiError::invalid("max_tokens", "`max_tokens` is 0; expected 1 or more"));
+        }
+        let wanted: bool = fields.take("logprobs")?.unwrap_or(false);
+        let top: Option<i64> = fields.take("top_logprobs")?;
+        if top.is_some() && !wanted {
+            let message = "`top_logprobs` needs `logprobs`: true";
+            return Err(ApiError::invalid("top_logprobs", message));
+        }
+        let top = most_top("top_logprobs", top.unwrap_or(0))?;
+        let request = Self { common, messages: fields.require("messages")?, logprobs: wanted.then_some(top) };
+        fields.finish()?;
+        Ok(request)
+    }
 }
 
 /// A message whose content may come in parts.
@@ -112,7 +203,7 @@ pub struct Part {
 }
 
 /// `/v1/embeddings`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct EmbeddingRequest {
     pub model: Option<String>,
     pub input: Inputs,
@@ -120,17 +211,22 @@ pub struct EmbeddingRequest {
     pub dimensions: Option<i64>,
 }
 
-/// Parses a body.
-///
-/// # Errors
-/// 400 saying where the JSON or a field is wrong.
-pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    if let Err(error) = std::str::from_utf8(body) {
-        let place = error.valid_up_to();
-        return Err(ApiError::invalid("", format!("the body is not UTF-8 at byte {place}")));
+impl EmbeddingRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// 400 naming the field that is wrong.
+    pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
+        let mut fields = Fields::parse(body)?;
+        let request = Self {
+            model: fields.take("model")?,
+            input: fields.require("input")?,
+            encoding_format: fields.take("encoding_format")?,
+            dimensions: fields.take("dimensions")?,
+        };
+        fields.finish()?;
+        Ok(request)
     }
-    serde_json::from_slice(body)
-        .map_err(|error| ApiError::invalid("", format!("the body cannot be used: {error}")))
 }
 
 /// Most stop texts, as OpenAI has it.
@@ -138,14 +234,21 @@ const MOST_STOPS: usize = 4;
 /// Most answers to one prompt.
 const MOST_ANSWERS: i64 = 16;
 /// Most likeliest tokens to tell about.
-pub const MOST_TOP: i64 = 20;
+const MOST_TOP: i64 = 20;
+
+fn most_top(name: &str, top: i64) -> Result<usize, ApiError> {
+    if (0..=MOST_TOP).contains(&top) {
+        return Ok(top as usize);
+    }
+    Err(ApiError::invalid(name, format!("`{name}` is {top}; expected 0 to {MOST_TOP}")))
+}
 
 impl Common {
     /// How tokens are chosen.
     ///
     /// # Errors
-    /// 400 for a value out of range, or a setting that this server does not have.
-    pub fn sampling(&self) -> Result<Sampling, ApiError> {
+    /// 400 for a value out of range.
+    pub fn sampling(&self, vocabulary: u64) -> Result<Sampling, ApiError> {
         let within = |name: &str, value: Option<f32>, default: f32, low: f32, high: f32| {
             let value = value.unwrap_or(default);
             if (low..=high).contains(&value) {
@@ -153,25 +256,25 @@ impl Common {
             }
             Err(ApiError::invalid(name, format!("`{name}` is {value}; expected {low} to {high}")))
         };
-        for (name, value) in
-            [("presence_penalty", self.presence_penalty), ("frequency_penalty", self.frequency_penalty)]
-        {
-            if value.unwrap_or(0.0) != 0.0 {
-                return Err(ApiError::invalid(name, format!("`{name}` is not supported; leave it out")));
-            }
-        }
         let mut bias = Vec::new();
         for (id, value) in self.logit_bias.iter().flatten() {
-            let id = id.parse().map_err(|_| {
-                ApiError::invalid("logit_bias", format!("`logit_bias` names {id:?}; expected token ids"))
+            let known = id.parse::<u32>().ok().filter(|id| u64::from(*id) < vocabulary);
+            let id = known.ok_or_else(|| {
+                let message =
+                    format!("`logit_bias` names {id:?}; expected token ids from 0 to {}", vocabulary - 1);
+                ApiError::invalid("logit_bias", message)
             })?;
             bias.push((id, within("logit_bias", Some(*value), 0.0, -100.0, 100.0)?));
         }
         let top_k = self.top_k.unwrap_or(0);
+        if top_k < -1 {
+            let message = format!("`top_k` is {top_k}; expected 1 or more, or 0 or -1 for all");
+            return Err(ApiError::invalid("top_k", message));
+        }
         Ok(Sampling {
             temperature: within("temperature", self.temperature, 1.0, 0.0, 2.0)?,
             top_p: within("top_p", self.top_p, 1.0, f32::MIN_POSITIVE, 1.0)?,
-            // −1 is how other servers say «all».
+            // -1 is how other servers say `all`.
             top_k: usize::try_from(top_k.max(0)).unwrap_or(0),
             min_p: within("min_p", self.min_p, 0.0, 0.0, 1.0)?,
             seed: self.seed.map_or_else(fresh_seed, |seed| seed as u64),
@@ -209,7 +312,7 @@ impl Common {
     /// # Errors
     /// 400 if negative, or if prompt and answer do not fit the context.
     pub fn most_tokens(&self, prompt: usize, context: usize, default: usize) -> Result<usize, ApiError> {
-        let asked = self.max_completion_tokens.or(self.max_tokens);
+        let asked = self.max_tokens;
         let most = match asked {
             Some(asked) => usize::try_from(asked).map_err(|_| {
                 ApiError::invalid("max_tokens", format!("`max_tokens` is {asked}; expected 0 or more"))
@@ -221,11 +324,6 @@ impl Common {
             return Err(ApiError::context("max_tokens", prompt, most.max(needs_room), context));
         }
         Ok(most)
-    }
-
-    /// Whether the usage comes as the last chunk of a stream.
-    pub fn wants_usage(&self) -> bool {
-        self.stream_options.as_ref().is_some_and(|options| options.include_usage)
     }
 }
 

@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_template_that_refuses_says_why() {
-        let source = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}";
+        let source =
+            "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}";
         let error = template(source).unwrap().unwrap().render(&messages(&["system"])).unwrap_err();
         assert!(error.to_string().contains("no system role"), "{error}");
     }

@@ -5,7 +5,7 @@ use super::completions::end_ids;
 use super::stream::{Chunks, respond};
 use crate::answer::{Answer, Piece};
 use crate::api_error::ApiError;
-use crate::request::{ChatMessage, ChatRequest, Content, MOST_TOP, parse};
+use crate::request::{ChatMessage, ChatRequest, Content};
 use crate::scores::chat_scores;
 use crate::state::{State, now};
 use axum::Json;
@@ -33,23 +33,23 @@ pub async fn handle(
     Shared(state): Shared<Arc<State>>,
     bytes: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {
-    let request: ChatRequest = parse(&body(bytes)?)?;
+    let request = ChatRequest::parse(&body(bytes)?)?;
     let common = &request.common;
     state.check_model(common.model.as_deref())?;
     if state.is_encoder() {
         return Err(ApiError::invalid("model", "this model embeds; ask /v1/embeddings"));
     }
-    let top = check_settings(&request)?;
+    let top = request.logprobs;
     let prompt = prompt(&state, request.messages.clone())?;
     let context = state.engine.limits.context;
     let most_tokens = common.most_tokens(prompt.len(), context, context)?;
-    let sampling = common.sampling()?;
+    let sampling = common.sampling(state.vocabulary)?;
     let format = Format {
         id: state.next_id("chatcmpl"),
         created: now(),
         scored: top.is_some(),
-        with_ids: common.return_token_ids.unwrap_or(false),
-        with_usage: common.wants_usage(),
+        with_ids: common.return_token_ids,
+        with_usage: common.with_usage,
         prompt,
         state: state.clone(),
     };
@@ -69,7 +69,7 @@ pub async fn handle(
         let (tokenizer, metrics) = (state.tokenizer.clone(), state.metrics.clone());
         answers.push(Answer::new(index, events, common.stops()?, tokenizer, metrics));
     }
-    if common.stream.unwrap_or(false) {
+    if common.stream {
         return Ok(respond(answers, format));
     }
     let (mut choices, mut generated) = (Vec::new(), 0);
@@ -91,25 +91,6 @@ pub async fn handle(
     let mut whole = format.around("chat.completion", choices);
     whole["usage"] = format.usage(generated);
     Ok(Json(whole).into_response())
-}
-
-/// Refuses what is not supported; how many likeliest tokens are wanted with each, if any.
-fn check_settings(request: &ChatRequest) -> Result<Option<usize>, ApiError> {
-    if request.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
-        return Err(ApiError::invalid("tools", "`tools` are not supported; leave them out"));
-    }
-    if let Some(format) = &request.response_format
-        && format["type"] != "text"
-    {
-        let message = "`response_format` other than text is not supported; leave it out";
-        return Err(ApiError::invalid("response_format", message));
-    }
-    let top = request.top_logprobs.unwrap_or(0);
-    if !(0..=MOST_TOP).contains(&top) {
-        let message = format!("`top_logprobs` is {top}; expected 0 to {MOST_TOP}");
-        return Err(ApiError::invalid("top_logprobs", message));
-    }
-    Ok(request.logprobs.unwrap_or(false).then_some(top as usize))
 }
 
 fn prompt(state: &State, messages: Vec<ChatMessage>) -> Result<Vec<u32>, ApiError> {

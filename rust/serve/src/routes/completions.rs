@@ -4,7 +4,7 @@ use super::body;
 use super::stream::{Chunks, respond};
 use crate::answer::{Answer, Piece};
 use crate::api_error::ApiError;
-use crate::request::{CompletionRequest, Inputs, MOST_TOP, parse};
+use crate::request::{CompletionRequest, Inputs};
 use crate::scores::CompletionScores;
 use crate::state::{State, now};
 use axum::Json;
@@ -45,23 +45,22 @@ pub async fn handle(
     Shared(state): Shared<Arc<State>>,
     bytes: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {
-    let request: CompletionRequest = parse(&body(bytes)?)?;
+    let request = CompletionRequest::parse(&body(bytes)?)?;
     let common = request.common.clone();
     state.check_model(common.model.as_deref())?;
     if state.is_encoder() {
         return Err(ApiError::invalid("model", "this model embeds; ask /v1/embeddings"));
     }
-    check_settings(&request)?;
     let prompts = prompts(&state, request.prompt.clone())?;
-    let sampling = common.sampling()?;
+    let sampling = common.sampling(state.vocabulary)?;
     let mut format = Format {
         id: state.next_id("cmpl"),
         created: now(),
         answers: common.answers()?,
-        echo: request.echo.unwrap_or(false),
+        echo: request.echo,
         scored: request.logprobs.is_some(),
-        with_ids: common.return_token_ids.unwrap_or(false),
-        with_usage: common.wants_usage(),
+        with_ids: common.return_token_ids,
+        with_usage: common.with_usage,
         prompts,
         state: state.clone(),
         scores: BTreeMap::new(),
@@ -80,7 +79,7 @@ pub async fn handle(
                 most_tokens,
                 sampling,
                 end_ids: end_ids(&state, common.ignore_eos),
-                score_top: request.logprobs.map(|top| top as usize),
+                score_top: request.logprobs,
                 score_prompt: format.echo && format.scored,
             };
             let events = state.submit(Work::Generate(generation))?;
@@ -88,7 +87,7 @@ pub async fn handle(
             answers.push(Answer::new(index, events, common.stops()?, tokenizer, metrics));
         }
     }
-    if common.stream.unwrap_or(false) {
+    if common.stream {
         return Ok(respond(answers, format));
     }
     let (mut choices, mut generated) = (Vec::new(), 0);
@@ -107,24 +106,8 @@ pub async fn handle(
 }
 
 /// Tokens that end a generation, unless the request ignores them.
-pub fn end_ids(state: &State, ignore: Option<bool>) -> Vec<u32> {
-    if ignore.unwrap_or(false) { Vec::new() } else { state.end_ids.clone() }
-}
-
-fn check_settings(request: &CompletionRequest) -> Result<(), ApiError> {
-    if let Some(top) = request.logprobs
-        && !(0..=MOST_TOP).contains(&top)
-    {
-        let message = format!("`logprobs` is {top}; expected 0 to {MOST_TOP}");
-        return Err(ApiError::invalid("logprobs", message));
-    }
-    if request.suffix.as_deref().is_some_and(|suffix| !suffix.is_empty()) {
-        return Err(ApiError::invalid("suffix", "`suffix` is not supported; leave it out"));
-    }
-    if request.best_of.is_some_and(|best| best != request.common.n.unwrap_or(1)) {
-        return Err(ApiError::invalid("best_of", "`best_of` is not supported; use `n`"));
-    }
-    Ok(())
+pub fn end_ids(state: &State, ignore: bool) -> Vec<u32> {
+    if ignore { Vec::new() } else { state.end_ids.clone() }
 }
 
 fn prompts(state: &State, inputs: Inputs) -> Result<Vec<Prompt>, ApiError> {

@@ -2,7 +2,7 @@
 
 use super::body;
 use crate::api_error::ApiError;
-use crate::request::{EmbeddingRequest, Inputs, parse};
+use crate::request::{EmbeddingRequest, Inputs};
 use crate::state::State;
 use axum::Json;
 use axum::body::Bytes;
@@ -22,7 +22,7 @@ pub async fn handle(
     Shared(state): Shared<Arc<State>>,
     bytes: Result<Bytes, BytesRejection>,
 ) -> Result<Response, ApiError> {
-    let request: EmbeddingRequest = parse(&body(bytes)?)?;
+    let request = EmbeddingRequest::parse(&body(bytes)?)?;
     state.check_model(request.model.as_deref())?;
     if !state.is_encoder() {
         return Err(ApiError::invalid("model", "this model generates; ask /v1/chat/completions"));
