@@ -23,7 +23,8 @@ def big_step(
     """The plan in which each group is the longest run, from the first op on, with a fast kernel.
 
     Of several kernels for one run, that of the highest `rank` is taken (measured; unknown is 0),
-    then one that uses an approximation the target allows, then the one that needs most of the
+    then one that reads the packed copy that a tied table has anyway (it is in memory once), then
+    one that uses an approximation the target allows, then the one that needs most of the
     processor. Ops that no fast kernel serves stay as they are.
 
     Raises: PlanError if the plan does not fit the graph.
@@ -69,6 +70,7 @@ def _cover(
                         found,
                         key=lambda choice: (
                             rank.get(choice.kernel, 0.0),
+                            _shares_a_tied_table(graph, library, choice),
                             len(library.named(choice.kernel).contract.numerics),
                             len(library.named(choice.kernel).contract.requires),
                             choice.kernel,
@@ -79,3 +81,12 @@ def _cover(
                 break
         first += taken
     return choices
+
+
+def _shares_a_tied_table(graph: Graph, library: Library, choice: Choice) -> bool:
+    """Whether the group embeds from the packed copy of a matrix that another op multiplies with."""
+    if library.named(choice.kernel).contract.layout == "stored":
+        return False
+    ops = [graph.op(op_id) for op_id in choice.ops]
+    tables = {op.weights[0] for op in ops if op.kind == "embed"}
+    return any(op.kind == "linear" and op.weights[0] in tables for op in graph.ops)
