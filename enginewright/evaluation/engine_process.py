@@ -15,6 +15,10 @@ _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "RUST_BACKTRACE", "TM
 """All that an engine sees of the environment: it has no business with anybody's keys."""
 
 
+ENGINE_FIELDS = {"return_token_ids": True, "ignore_eos": True}
+"""What completions ask of our own engines beyond OpenAI's fields; see docs/architecture.md."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineArm:
     """An engine that can be started as often as needed."""
@@ -48,6 +52,7 @@ class EngineArm:
             raise
         server.start_seconds = time.monotonic() - started
         server.base_url = f"http://{address}"
+        server.fields = dict(ENGINE_FIELDS)
         return server
 
 

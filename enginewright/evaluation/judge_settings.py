@@ -30,6 +30,10 @@ class JudgeSettings:
     """Share of the processors' time that the host may take from this machine during a pass."""
     repeated_blocks: int = 6
     """Blocks that may be repeated because they were contended."""
+    bar_blocks: int = 3
+    """Passes of the naive engine and of each baseline before the search."""
+    confirm_blocks: int = 8
+    """Passes of each arm in the confirmation."""
     request_timeout_seconds: float = 120.0
     """Longest time of one request."""
 

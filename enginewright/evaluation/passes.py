@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from enginewright.errors import EngineError
 from enginewright.evaluation.contention import Contention, CpuWindow
+from enginewright.evaluation.judge_settings import JudgeSettings
 from enginewright.evaluation.load_generator import LoadGenerator
 from enginewright.evaluation.load_records import Answer, LoadJob, Wave
 from enginewright.evaluation.running_server import (
@@ -19,9 +20,6 @@ from enginewright.evaluation.running_server import (
     Stopped,
 )
 from enginewright.evaluation.wire import first_model
-
-ENGINE_FIELDS: dict[str, Any] = {"return_token_ids": True, "ignore_eos": True}
-"""What completions ask of our own engines beyond OpenAI's fields; see docs/architecture.md."""
 
 
 class Arm(Protocol):
@@ -39,7 +37,7 @@ class Arm(Protocol):
 
     @property
     def speaks_token_ids(self) -> bool:
-        """Whether it takes `ENGINE_FIELDS` and answers with token ids."""
+        """Whether it takes the fields of docs/architecture.md and answers with token ids."""
         ...
 
     def start(self, log: Path) -> Server:
@@ -69,6 +67,14 @@ class Pass:
     """How it ended; None if it is not ours."""
 
 
+def is_disturbed(seen: Pass, settings: JudgeSettings) -> bool:
+    """Whether others used the processors more than the rules allow."""
+    return (
+        seen.contention.other_share > settings.other_share_limit
+        or seen.contention.steal_share > settings.steal_share_limit
+    )
+
+
 def run_pass(
     arm: Arm,
     load: LoadGenerator,
@@ -91,7 +97,7 @@ def run_pass(
             base_url=server.base_url,
             model=model,
             api_key=server.api_key,
-            fields=ENGINE_FIELDS if arm.speaks_token_ids else {},
+            fields=server.fields,
             timeout_seconds=timeout_seconds,
             waves=waves,
         )

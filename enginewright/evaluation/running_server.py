@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from enginewright.errors import EngineError
 
@@ -60,6 +60,7 @@ class Server(Protocol):
     start_seconds: float | None
     model: str | None
     api_key: str | None
+    fields: dict[str, Any]
 
     @property
     def is_alive(self) -> bool:
@@ -96,6 +97,7 @@ class RunningServer:
         self.start_seconds: float | None = None
         self.model: str | None = None
         self.api_key: str | None = None
+        self.fields: dict[str, Any] = {}
         self.log = log
         self._process = process
         self._stopped: Stopped | None = None

@@ -32,7 +32,7 @@ from enginewright.evaluation.judge_settings import JudgeSettings
 from enginewright.evaluation.load_generator import LoadGenerator
 from enginewright.evaluation.metrics import pass_metrics, speedup_log
 from enginewright.evaluation.oracle import Oracle
-from enginewright.evaluation.passes import Arm, Pass, run_pass
+from enginewright.evaluation.passes import Arm, Pass, is_disturbed, run_pass
 from enginewright.evaluation.prompts import PromptSource
 from enginewright.evaluation.running_server import ServerFailed
 from enginewright.evaluation.statistics import decide, estimate
@@ -155,11 +155,7 @@ class _Trial:
                 ]
             )
             passes = {name: self._pass(name, workload, load) for name in names}
-            is_contended = any(
-                seen.contention.other_share > settings.other_share_limit
-                or seen.contention.steal_share > settings.steal_share_limit
-                for seen in passes.values()
-            )
+            is_contended = any(is_disturbed(seen, settings) for seen in passes.values())
             self._tried.append(block_json(names, passes, is_contended=is_contended))
             if not is_contended:
                 self._add(workload, passes)
