@@ -145,9 +145,9 @@ class RemoteServer:
         """Unknown."""
         return None
 
-    def cpu_seconds(self) -> float:
-        """None of this machine that could be told from others'."""
-        return 0.0
+    def cpu_seconds(self) -> float | None:
+        """Unknown."""
+        return None
 
     def failure(self, reason: FailureReason, what: str) -> ServerFailed:
         """An error about it."""

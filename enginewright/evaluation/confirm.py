@@ -82,7 +82,7 @@ def confirm(job: MeasureJob) -> Confirmation:
 
 
 def _measure(job: MeasureJob) -> Measured:
-    """An engine is never timed against itself: two arms with one fingerprint are measured as one."""
+    """An engine is never timed against itself: arms with one fingerprint are measured as one."""
     prints = {arm.name: arm.fingerprint for arm in job.arms}
     if prints.get(CHAMPION) is None or prints.get(CHAMPION) != prints.get(NAIVE):
         return measure_arms(job)

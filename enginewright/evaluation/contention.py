@@ -16,8 +16,9 @@ class Contention:
 
     seconds: float
     """Length of the window."""
-    other_share: float
-    """Share of the cores' time spent by anything but what was measured and what measured it."""
+    other_share: float | None
+    """Share of the cores' time spent by anything but what was measured and what measured it; None
+    if the measured process is not known, so that it cannot be told from others."""
     steal_share: float
     """Share of the cores' time that the host took away."""
 
@@ -31,16 +32,20 @@ class CpuWindow:
         self._own = time.thread_time()
         self._start = time.monotonic()
 
-    def close(self, *, known_cpu_seconds: float) -> Contention:
-        """`known_cpu_seconds` is the processor time of engine and load generator in the window."""
+    def close(self, *, known_cpu_seconds: float | None) -> Contention:
+        """`known_cpu_seconds` is the processor time of engine and load generator in the window;
+        None if it is not known."""
         seconds = max(time.monotonic() - self._start, 1e-9)
         busy, steal = _used_seconds(self._cores)
-        own = time.thread_time() - self._own + known_cpu_seconds
         capacity = seconds * len(self._cores)
+        other_share = None
+        if known_cpu_seconds is not None:
+            own = time.thread_time() - self._own + known_cpu_seconds
+            # The kernel counts in ticks, so that an idle machine may come out below zero.
+            other_share = max(0.0, busy - self._busy - own) / capacity
         return Contention(
             seconds=seconds,
-            # The kernel counts in ticks, so that an idle machine may come out below zero.
-            other_share=max(0.0, busy - self._busy - own) / capacity,
+            other_share=other_share,
             steal_share=(steal - self._steal) / capacity,
         )
 

@@ -59,8 +59,8 @@ class Pass:
     """The timed requests' answers."""
     together: tuple[Answer, ...]
     """Answers to those sent again all at once; empty if none were."""
-    server_cpu_seconds: float
-    """Processor time of the server while it was under load."""
+    server_cpu_seconds: float | None
+    """Processor time of the server while it was under load; None if it is not known."""
     contention: Contention
     """Who else used the processors while it was under load."""
     stopped: Stopped | None
@@ -69,10 +69,10 @@ class Pass:
 
 def is_disturbed(seen: Pass, settings: JudgeSettings) -> bool:
     """Whether others used the processors more than the rules allow."""
+    others = seen.contention.other_share
     return (
-        seen.contention.other_share > settings.other_share_limit
-        or seen.contention.steal_share > settings.steal_share_limit
-    )
+        others is not None and others > settings.other_share_limit
+    ) or seen.contention.steal_share > settings.steal_share_limit
 
 
 def run_pass(
@@ -102,8 +102,11 @@ def run_pass(
             waves=waves,
         )
         result = load.run(job)
-        cpu_seconds = server.cpu_seconds() - cpu_before
-        contention = window.close(known_cpu_seconds=cpu_seconds + result.cpu_seconds)
+        cpu_after = server.cpu_seconds()
+        spent = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
+        contention = window.close(
+            known_cpu_seconds=None if spent is None else spent + result.cpu_seconds
+        )
         _refuse_failures(server, result.answers)
         memory = server.memory()
         again: tuple[Answer, ...] = ()
@@ -118,7 +121,7 @@ def run_pass(
         memory=memory,
         answers=tuple(answer for answer in result.answers if answer.phase == "timed"),
         together=again,
-        server_cpu_seconds=cpu_seconds,
+        server_cpu_seconds=spent,
         contention=contention,
         stopped=stopped,
     )

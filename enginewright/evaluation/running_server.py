@@ -75,8 +75,8 @@ class Server(Protocol):
         """Resident memory; None if its processes are not here."""
         ...
 
-    def cpu_seconds(self) -> float:
-        """Processor time used here so far."""
+    def cpu_seconds(self) -> float | None:
+        """Processor time used so far; None if its processes are not known."""
         ...
 
     def failure(self, reason: FailureReason, what: str) -> ServerFailed:

@@ -162,7 +162,7 @@ class _Trial:
                 return
             contended = sum(1 for block in self._tried if block["contended"])
             if contended > settings.repeated_blocks:
-                worst = max(seen.contention.other_share for seen in passes.values())
+                worst = max(seen.contention.other_share or 0.0 for seen in passes.values())
                 raise self._void(
                     "contended",
                     f"{contended} of {len(self._tried)} blocks were disturbed; in the last one "
