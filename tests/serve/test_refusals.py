@@ -137,7 +137,7 @@ def test_the_context_can_be_filled_to_the_end(chat) -> None:
 
 
 def test_a_huge_body_is_refused_by_size(chat_server) -> None:
-    body = json.dumps({"model": "smol", "prompt": "x" * (64 << 20)}).encode()
+    body = json.dumps({"model": "smol", "prompt": "x" * (16 << 20)}).encode()
     reply = chat_server.post(COMPLETE, body)
     assert reply.status == 413
     assert reply.error["type"] == "invalid_request_error"

@@ -4,6 +4,7 @@ mod answer;
 mod api_error;
 mod engine_thread;
 mod fields;
+mod loading;
 mod metrics;
 mod request;
 mod routes;

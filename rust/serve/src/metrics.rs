@@ -86,6 +86,11 @@ impl Metrics {
         *last = counts;
     }
 
+    /// Counts jobs whose clients went away before they began.
+    pub fn count_left(&self, jobs: usize) {
+        self.cancelled.inc_by(jobs as u64);
+    }
+
     /// The text that a scrape gets.
     pub fn text(&self) -> String {
         self.resident_bytes.set(resident_bytes().unwrap_or(0));

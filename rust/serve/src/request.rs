@@ -34,6 +34,26 @@ pub enum Inputs {
     ManyIds(Vec<Vec<u32>>),
 }
 
+/// Inputs as one list or the other.
+#[derive(Debug)]
+pub enum Lists {
+    Texts(Vec<String>),
+    Ids(Vec<Vec<u32>>),
+}
+
+impl Inputs {
+    /// One input is a list of one.
+    pub fn lists(self) -> Lists {
+        match self {
+            Self::Text(text) => Lists::Texts(vec![text]),
+            Self::Texts(texts) => Lists::Texts(texts),
+            Self::Ids(ids) if ids.is_empty() => Lists::Ids(Vec::new()),
+            Self::Ids(ids) => Lists::Ids(vec![ids]),
+            Self::ManyIds(lists) => Lists::Ids(lists),
+        }
+    }
+}
+
 /// `stream_options`.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct StreamOptions {
@@ -280,6 +300,11 @@ impl Common {
             seed: self.seed.map_or_else(fresh_seed, |seed| seed as u64),
             bias,
         })
+    }
+
+    /// Answers to one prompt differ; the first is what the seed alone gives.
+    pub fn sampling_of_answer(&self, sampling: &Sampling, answer: u64) -> Sampling {
+        Sampling { seed: sampling.seed.wrapping_add(answer), ..sampling.clone() }
     }
 
     /// Stop texts.

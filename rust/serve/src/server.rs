@@ -1,6 +1,7 @@
 //! From arguments to a listening server, and its graceful end.
 
 use crate::engine_thread::Engine;
+use crate::loading::Gate;
 use crate::metrics::Metrics;
 use crate::routes::router;
 use crate::state::State;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{oneshot, watch};
 
 /// How to serve an engine.
 #[derive(Debug, Clone, clap::Args)]
@@ -27,10 +29,10 @@ pub struct ServeArguments {
     #[arg(long, default_value_t = 8000)]
     pub port: u16,
     /// Threads, instead of the plan's number
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_one)]
     pub threads: Option<usize>,
-    /// Requests that may wait for the engine; one more is answered 503
-    #[arg(long, default_value_t = 64)]
+    /// Generations and embedding requests that may wait for the engine; the next request is answered 503
+    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
     pub queue: usize,
     /// Environment variable that holds the API key which clients must send
     #[arg(long, value_name = "NAME")]
@@ -42,8 +44,16 @@ pub struct ServeArguments {
     #[arg(long, default_value_t = 30)]
     pub grace_seconds: u64,
     /// Largest request body in KiB
-    #[arg(long, default_value_t = 4096)]
+    #[arg(long, default_value_t = 4096, value_parser = at_least_one)]
     pub most_body_kib: usize,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("expected 1 or more".into()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// An engine, ready to serve.
@@ -74,7 +84,7 @@ pub fn folder_engine(engine: &Path, checkpoint: &Path, threads: Option<usize>) -
 /// If the port is in use, the engine cannot be loaded, or requests outlast the grace time.
 pub fn run(
     arguments: &ServeArguments,
-    load: impl FnOnce(&ServeArguments) -> anyhow::Result<Loaded>,
+    load: impl FnOnce(&ServeArguments) -> anyhow::Result<Loaded> + Send,
 ) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::builder()
         .with_default_directive(tracing::Level::INFO.into())
@@ -82,29 +92,45 @@ pub fn run(
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     // One thread: the cores belong to the engine's threads.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        // First the port, which fails at once; then the weights.
-        let address = format!("{}:{}", arguments.host, arguments.port);
-        let listener = TcpListener::bind(&address).await.with_context(|| {
-            format!("cannot listen on {address}\nhint: name another port with --port, or 0 for any")
-        })?;
-        let state = Arc::new(state(arguments, load(arguments)?)?);
-        serve(arguments, listener, state).await
+    let api_key = api_key(arguments)?;
+    std::thread::scope(|scope| {
+        runtime.block_on(async {
+            // First the port, which fails at once; then the weights.
+            let address = format!("{}:{}", arguments.host, arguments.port);
+            let listener = TcpListener::bind(&address).await.with_context(|| {
+                format!("cannot listen on {address}\nhint: name another port with --port, or 0 for any")
+            })?;
+            let (sender, loaded) = oneshot::channel();
+            let loading = move || {
+                // Nobody waits only if the server was asked to stop meanwhile.
+                let _ = sender.send(load(arguments));
+            };
+            std::thread::Builder::new().name("load".into()).spawn_scoped(scope, loading)?;
+            serve(arguments, listener, loaded, api_key).await
+        })
     })
 }
 
-fn state(arguments: &ServeArguments, loaded: Loaded) -> anyhow::Result<State> {
-    let api_key = match &arguments.api_key_env {
-        None => None,
-        Some(name) => match std::env::var(name) {
-            Ok(key) if !key.is_empty() => Some(key),
-            _ => bail!("--api-key-env names {name}, which is not set\nhint: export {name}=KEY"),
-        },
-    };
+/// The key that clients must send.
+fn api_key(arguments: &ServeArguments) -> anyhow::Result<Option<String>> {
+    let Some(name) = &arguments.api_key_env else { return Ok(None) };
+    match std::env::var(name) {
+        Ok(key) if !key.is_empty() => Ok(Some(key)),
+        _ => bail!("--api-key-env names {name}, which is not set\nhint: export {name}=KEY"),
+    }
+}
+
+/// What handlers see, and what resolves when the engine's thread ends.
+fn start(
+    arguments: &ServeArguments,
+    loaded: Loaded,
+    api_key: Option<String>,
+) -> anyhow::Result<(State, oneshot::Receiver<()>)> {
     let metrics = Arc::new(Metrics::new());
     let Loaded { executor, graph, tokenizer } = loaded;
-    Ok(State {
-        engine: Engine::start(executor, arguments.queue, metrics.clone())?,
+    let (engine, ended) = Engine::start(executor, arguments.queue, metrics.clone())?;
+    let state = State {
+        engine,
         tokenizer: Arc::new(tokenizer),
         template: ChatTemplate::new(&graph.text)?,
         end_ids: graph.text.eos_ids.clone(),
@@ -114,10 +140,16 @@ fn state(arguments: &ServeArguments, loaded: Loaded) -> anyhow::Result<State> {
         metrics,
         drains: AtomicBool::new(false),
         requests: AtomicU64::new(0),
-    })
+    };
+    Ok((state, ended))
 }
 
-async fn serve(arguments: &ServeArguments, listener: TcpListener, state: Arc<State>) -> anyhow::Result<()> {
+async fn serve(
+    arguments: &ServeArguments,
+    listener: TcpListener,
+    loaded: oneshot::Receiver<anyhow::Result<Loaded>>,
+    api_key: Option<String>,
+) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let address = listener.local_addr()?;
@@ -127,28 +159,41 @@ async fn serve(arguments: &ServeArguments, listener: TcpListener, state: Arc<Sta
             tracing::debug!("cannot send without delay: {error}");
         }
     });
-    let app = router(state.clone(), arguments.most_body_kib * 1024);
-    println!("{}", serde_json::json!({"event": "ready", "address": address.to_string()}));
-    tracing::info!("serving {} on http://{address}", state.model);
-    let (asked, mut is_asked) = tokio::sync::watch::channel(false);
-    let stopping = state.clone();
+    let gate = Gate::default();
+    let (stop, mut asked) = watch::channel(false);
+    let asked_to_stop = async move {
+        // An error means that the sender is gone, which is as good as being asked.
+        let _ = asked.wait_for(|is_asked| *is_asked).await;
+    };
+    let server = axum::serve(listener, gate.router()).with_graceful_shutdown(asked_to_stop);
+    let server = tokio::spawn(async { server.await });
     let signals = async move {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        tracing::info!("stopping: no new requests, running ones may end");
-        stopping.drains.store(true, Ordering::Relaxed);
-        // Nobody waits only if the server ended already.
-        let _ = asked.send(true);
     };
-    let server = axum::serve(listener, app).with_graceful_shutdown(signals);
-    let grace = async {
-        if is_asked.wait_for(|asked| *asked).await.is_err() {
-            std::future::pending::<()>().await;
+    tokio::pin!(signals);
+    let loaded = tokio::select! {
+        loaded = loaded => loaded.context("loading broke off\nhint: see the log")??,
+        () = &mut signals => {
+            tracing::info!("stopped while loading");
+            std::process::exit(0)
         }
-        tokio::time::sleep(Duration::from_secs(arguments.grace_seconds)).await;
     };
+    let (state, ended) = start(arguments, loaded, api_key)?;
+    let state = Arc::new(state);
+    gate.open(router(state.clone(), arguments.most_body_kib * 1024));
+    println!("{}", serde_json::json!({"event": "ready", "address": address.to_string()}));
+    tracing::info!("serving {} on http://{address}", state.model);
     tokio::select! {
-        done = async { server.await } => Ok(done?),
-        () = grace => {
+        () = signals => {}
+        _ = ended => bail!("the engine's thread ended\nhint: this is a bug; the log says more"),
+    }
+    tracing::info!("stopping: no new requests, running ones may end");
+    state.drains.store(true, Ordering::Relaxed);
+    // Fails only if the server ended by itself, which `server` tells.
+    let _ = stop.send(true);
+    match tokio::time::timeout(Duration::from_secs(arguments.grace_seconds), server).await {
+        Ok(done) => Ok(done??),
+        Err(_) => {
             tracing::warn!("requests outlasted the grace time of {} s", arguments.grace_seconds);
             Ok(())
         }

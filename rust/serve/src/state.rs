@@ -1,15 +1,19 @@
 //! What every handler sees.
 
+use crate::answer::Answer;
 use crate::api_error::ApiError;
 use crate::engine_thread::{Engine, Refused};
 use crate::metrics::Metrics;
 use axum::http::StatusCode;
-use enginewright_core::session::{Event, Work};
+use enginewright_core::session::{Event, Generation, Work};
 use enginewright_text::{ChatTemplate, Tokenizer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc::UnboundedReceiver;
+
+/// Longest text that is encoded between two other things; a longer one gets a thread. Source: about 2 MB/s.
+const MOST_BYTES_AT_ONCE: usize = 8192;
 
 /// One running server.
 pub struct State {
@@ -29,21 +33,49 @@ pub struct State {
 }
 
 impl State {
-    /// Hands a job to the engine.
+    /// Hands a request's jobs to the engine.
     ///
     /// # Errors
     /// 503 with Retry-After when the queue is full or the server drains.
-    pub fn submit(&self, work: Work) -> Result<UnboundedReceiver<Event>, ApiError> {
+    pub fn submit(&self, works: Vec<Work>) -> Result<Vec<UnboundedReceiver<Event>>, ApiError> {
         let busy =
             |message: &str| Err(ApiError::with(StatusCode::SERVICE_UNAVAILABLE, "server_busy", message));
         if self.drains.load(Ordering::Relaxed) {
             return busy("the server is stopping; ask another one");
         }
-        match self.engine.submit(work) {
+        match self.engine.submit(works) {
             Ok(events) => Ok(events),
             Err(Refused::Busy) => busy("the queue is full; try again in a second"),
             Err(Refused::Gone) => Err(ApiError::engine("the engine thread ended")),
         }
+    }
+
+    /// Hands generations to the engine; one answer each, in order.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn generate(&self, generations: Vec<Generation>, stops: &[String]) -> Result<Vec<Answer>, ApiError> {
+        let events = self.submit(generations.into_iter().map(Work::Generate).collect())?;
+        let answer = |(index, events)| {
+            let (tokenizer, metrics) = (self.tokenizer.clone(), self.metrics.clone());
+            Answer::new(index, events, stops.to_vec(), tokenizer, metrics)
+        };
+        Ok((0..).zip(events).map(answer).collect())
+    }
+
+    /// Token ids of a text, with or without the special tokens around it. Long texts do not hold up other requests.
+    ///
+    /// # Errors
+    /// 400 naming `param` if the text cannot be encoded.
+    pub async fn encode(&self, param: &str, text: String, special: bool) -> Result<Vec<u32>, ApiError> {
+        let ids = if text.len() <= MOST_BYTES_AT_ONCE {
+            self.tokenizer.encode(&text, special)
+        } else {
+            let tokenizer = self.tokenizer.clone();
+            let encoding = tokio::task::spawn_blocking(move || tokenizer.encode(&text, special));
+            encoding.await.map_err(|_| ApiError::engine("the tokenizer broke; see the log"))?
+        };
+        ids.map_err(|error| ApiError::invalid(param, error.to_string()))
     }
 
     /// Checks that a request means this model.

@@ -1,19 +1,17 @@
 //! `/v1/chat/completions`: a conversation through the model's template.
 
-use super::body;
+use super::body::WholeBody;
 use super::completions::end_ids;
 use super::stream::{Chunks, respond};
-use crate::answer::{Answer, Piece};
+use crate::answer::Piece;
 use crate::api_error::ApiError;
 use crate::request::{ChatMessage, ChatRequest, Content};
 use crate::scores::chat_scores;
 use crate::state::{State, now};
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State as Shared;
-use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
-use enginewright_core::session::{Generation, Work};
+use enginewright_core::session::Generation;
 use enginewright_text::Message;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -31,16 +29,16 @@ struct Format {
 
 pub async fn handle(
     Shared(state): Shared<Arc<State>>,
-    bytes: Result<Bytes, BytesRejection>,
+    WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
-    let request = ChatRequest::parse(&body(bytes)?)?;
+    let request = ChatRequest::parse(&body)?;
     let common = &request.common;
     state.check_model(common.model.as_deref())?;
     if state.is_encoder() {
         return Err(ApiError::invalid("model", "this model embeds; ask /v1/embeddings"));
     }
     let top = request.logprobs;
-    let prompt = prompt(&state, request.messages.clone())?;
+    let prompt = prompt(&state, request.messages.clone()).await?;
     let context = state.engine.limits.context;
     let most_tokens = common.most_tokens(prompt.len(), context, context)?;
     let sampling = common.sampling(state.vocabulary)?;
@@ -53,22 +51,15 @@ pub async fn handle(
         prompt,
         state: state.clone(),
     };
-    let mut answers = Vec::new();
-    for index in 0..common.answers()? {
-        let mut sampling = sampling.clone();
-        sampling.seed = sampling.seed.wrapping_add(index);
-        let generation = Generation {
-            prompt: format.prompt.clone(),
-            most_tokens,
-            sampling,
-            end_ids: end_ids(&state, common.ignore_eos),
-            score_top: top,
-            score_prompt: false,
-        };
-        let events = state.submit(Work::Generate(generation))?;
-        let (tokenizer, metrics) = (state.tokenizer.clone(), state.metrics.clone());
-        answers.push(Answer::new(index, events, common.stops()?, tokenizer, metrics));
-    }
+    let generations = (0..common.answers()?).map(|index| Generation {
+        prompt: format.prompt.clone(),
+        most_tokens,
+        sampling: common.sampling_of_answer(&sampling, index),
+        end_ids: end_ids(&state, common.ignore_eos),
+        score_top: top,
+        score_prompt: false,
+    });
+    let answers = state.generate(generations.collect(), &common.stops()?)?;
     if common.stream {
         return Ok(respond(answers, format));
     }
@@ -93,7 +84,7 @@ pub async fn handle(
     Ok(Json(whole).into_response())
 }
 
-fn prompt(state: &State, messages: Vec<ChatMessage>) -> Result<Vec<u32>, ApiError> {
+async fn prompt(state: &State, messages: Vec<ChatMessage>) -> Result<Vec<u32>, ApiError> {
     if messages.is_empty() {
         return Err(ApiError::invalid("messages", "`messages` is empty; expected at least one"));
     }
@@ -103,7 +94,7 @@ fn prompt(state: &State, messages: Vec<ChatMessage>) -> Result<Vec<u32>, ApiErro
         state.template.as_ref().ok_or(enginewright_text::TextError::NoTemplate).map_err(invalid)?;
     let text = template.render(&messages).map_err(invalid)?;
     // The template wrote the special tokens.
-    let ids = state.tokenizer.encode(&text, false).map_err(invalid)?;
+    let ids = state.encode("messages", text, false).await?;
     if ids.is_empty() {
         return Err(ApiError::invalid("messages", "the conversation is empty"));
     }

@@ -1,24 +1,25 @@
 //! `/v1/completions`: a prompt goes on; with `echo` and no tokens to generate it is scored.
 
-use super::body;
+use super::body::WholeBody;
 use super::stream::{Chunks, respond};
-use crate::answer::{Answer, Piece};
+use crate::answer::Piece;
 use crate::api_error::ApiError;
-use crate::request::{CompletionRequest, Inputs};
+use crate::request::{CompletionRequest, Inputs, Lists};
 use crate::scores::CompletionScores;
 use crate::state::{State, now};
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State as Shared;
-use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
-use enginewright_core::session::{Generation, Work};
+use enginewright_core::session::Generation;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Tokens to generate when the request does not say, as OpenAI has it.
 const DEFAULT_TOKENS: usize = 16;
+
+/// Most prompts of one request.
+const MOST_PROMPTS: usize = 128;
 
 /// One prompt, ready for the engine.
 #[derive(Clone)]
@@ -43,15 +44,15 @@ struct Format {
 
 pub async fn handle(
     Shared(state): Shared<Arc<State>>,
-    bytes: Result<Bytes, BytesRejection>,
+    WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
-    let request = CompletionRequest::parse(&body(bytes)?)?;
+    let request = CompletionRequest::parse(&body)?;
     let common = request.common.clone();
     state.check_model(common.model.as_deref())?;
     if state.is_encoder() {
         return Err(ApiError::invalid("model", "this model embeds; ask /v1/embeddings"));
     }
-    let prompts = prompts(&state, request.prompt.clone())?;
+    let prompts = prompts(&state, request.prompt.clone()).await?;
     let sampling = common.sampling(state.vocabulary)?;
     let mut format = Format {
         id: state.next_id("cmpl"),
@@ -65,28 +66,20 @@ pub async fn handle(
         state: state.clone(),
         scores: BTreeMap::new(),
     };
-    let mut answers = Vec::new();
-    for (number, prompt) in format.prompts.iter().enumerate() {
+    let mut generations = Vec::new();
+    for prompt in &format.prompts {
         let context = state.engine.limits.context;
         let most_tokens = common.most_tokens(prompt.ids.len(), context, DEFAULT_TOKENS)?;
-        for answer in 0..format.answers {
-            let index = number as u64 * format.answers + answer;
-            let mut sampling = sampling.clone();
-            // Answers to one prompt differ; the first is what the seed alone gives.
-            sampling.seed = sampling.seed.wrapping_add(answer);
-            let generation = Generation {
-                prompt: prompt.ids.clone(),
-                most_tokens,
-                sampling,
-                end_ids: end_ids(&state, common.ignore_eos),
-                score_top: request.logprobs,
-                score_prompt: format.echo && format.scored,
-            };
-            let events = state.submit(Work::Generate(generation))?;
-            let (tokenizer, metrics) = (state.tokenizer.clone(), state.metrics.clone());
-            answers.push(Answer::new(index, events, common.stops()?, tokenizer, metrics));
-        }
+        generations.extend((0..format.answers).map(|answer| Generation {
+            prompt: prompt.ids.clone(),
+            most_tokens,
+            sampling: common.sampling_of_answer(&sampling, answer),
+            end_ids: end_ids(&state, common.ignore_eos),
+            score_top: request.logprobs,
+            score_prompt: format.echo && format.scored,
+        }));
     }
+    let answers = state.generate(generations, &common.stops()?)?;
     if common.stream {
         return Ok(respond(answers, format));
     }
@@ -110,24 +103,28 @@ pub fn end_ids(state: &State, ignore: bool) -> Vec<u32> {
     if ignore { Vec::new() } else { state.end_ids.clone() }
 }
 
-fn prompts(state: &State, inputs: Inputs) -> Result<Vec<Prompt>, ApiError> {
-    let from_text = |text: String| {
-        let ids = state.tokenizer.encode(&text, true);
-        let ids = ids.map_err(|error| ApiError::invalid("prompt", error.to_string()))?;
-        Ok(Prompt { ids, text })
-    };
-    let from_ids = |ids: Vec<u32>| {
-        state.check_ids("prompt", &ids)?;
-        Ok(Prompt { text: state.tokenizer.decode(&ids), ids })
-    };
-    let prompts: Vec<Prompt> = match inputs {
-        Inputs::Text(text) => vec![from_text(text)?],
-        Inputs::Ids(ids) => vec![from_ids(ids)?],
-        Inputs::Texts(texts) => texts.into_iter().map(from_text).collect::<Result<_, ApiError>>()?,
-        Inputs::ManyIds(many) => many.into_iter().map(from_ids).collect::<Result<_, ApiError>>()?,
-    };
+async fn prompts(state: &State, inputs: Inputs) -> Result<Vec<Prompt>, ApiError> {
+    let mut prompts = Vec::new();
+    match inputs.lists() {
+        Lists::Texts(texts) => {
+            for text in texts {
+                let ids = state.encode("prompt", text.clone(), true).await?;
+                prompts.push(Prompt { ids, text });
+            }
+        }
+        Lists::Ids(lists) => {
+            for ids in lists {
+                state.check_ids("prompt", &ids)?;
+                prompts.push(Prompt { text: state.tokenizer.decode(&ids), ids });
+            }
+        }
+    }
     if prompts.is_empty() || prompts.iter().any(|prompt| prompt.ids.is_empty()) {
         return Err(ApiError::invalid("prompt", "`prompt` is empty; expected at least one token"));
+    }
+    if prompts.len() > MOST_PROMPTS {
+        let message = format!("`prompt` has {} prompts; expected at most {MOST_PROMPTS}", prompts.len());
+        return Err(ApiError::invalid("prompt", message));
     }
     Ok(prompts)
 }

@@ -1,13 +1,11 @@
 //! `/v1/embeddings`: texts to vectors.
 
-use super::body;
+use super::body::WholeBody;
 use crate::api_error::ApiError;
-use crate::request::{EmbeddingRequest, Inputs};
+use crate::request::{EmbeddingRequest, Inputs, Lists};
 use crate::state::State;
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State as Shared;
-use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,9 +18,9 @@ const MOST_TEXTS: usize = 2048;
 
 pub async fn handle(
     Shared(state): Shared<Arc<State>>,
-    bytes: Result<Bytes, BytesRejection>,
+    WholeBody(body): WholeBody,
 ) -> Result<Response, ApiError> {
-    let request = EmbeddingRequest::parse(&body(bytes)?)?;
+    let request = EmbeddingRequest::parse(&body)?;
     state.check_model(request.model.as_deref())?;
     if !state.is_encoder() {
         return Err(ApiError::invalid("model", "this model generates; ask /v1/chat/completions"));
@@ -42,9 +40,9 @@ pub async fn handle(
         let message = format!("`dimensions` is {asked}; this model gives {width}");
         return Err(ApiError::invalid("dimensions", message));
     }
-    let sequences = sequences(&state, request.input)?;
+    let sequences = sequences(&state, request.input).await?;
     let tokens: usize = sequences.iter().map(Vec::len).sum();
-    let mut events = state.submit(Work::Embed(sequences))?;
+    let mut events = state.submit(vec![Work::Embed(sequences)])?.remove(0);
     let vectors = match events.recv().await {
         Some(Event::Embeddings(vectors)) => vectors,
         Some(Event::Failed(reason)) => return Err(ApiError::engine(reason)),
@@ -73,22 +71,24 @@ fn encoded(vector: &[f32]) -> Value {
     json!(STANDARD.encode(bytes))
 }
 
-fn sequences(state: &State, input: Inputs) -> Result<Vec<Vec<u32>>, ApiError> {
-    let from_text = |text: String| {
-        let ids = state.tokenizer.encode(&text, true);
-        ids.map_err(|error| ApiError::invalid("input", error.to_string()))
-    };
-    let sequences: Vec<Vec<u32>> = match input {
-        Inputs::Text(text) => vec![from_text(text)?],
-        Inputs::Ids(ids) => vec![ids],
-        Inputs::Texts(texts) => texts.into_iter().map(from_text).collect::<Result<_, ApiError>>()?,
-        Inputs::ManyIds(many) => many,
+async fn sequences(state: &State, input: Inputs) -> Result<Vec<Vec<u32>>, ApiError> {
+    let sequences = match input.lists() {
+        Lists::Ids(lists) => lists,
+        Lists::Texts(texts) => {
+            let mut lists = Vec::with_capacity(texts.len());
+            for text in texts {
+                lists.push(state.encode("input", text, true).await?);
+            }
+            lists
+        }
     };
     if sequences.is_empty() || sequences.len() > MOST_TEXTS {
         let message = format!("`input` has {} texts; expected 1 to {MOST_TEXTS}", sequences.len());
         return Err(ApiError::invalid("input", message));
     }
-    let context = state.engine.limits.context;
+    // A sequence is embedded in one step.
+    let limits = state.engine.limits;
+    let context = limits.context.min(limits.prefill_rows);
     for ids in &sequences {
         state.check_ids("input", ids)?;
         if ids.is_empty() {

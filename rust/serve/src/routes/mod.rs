@@ -1,5 +1,6 @@
 //! The routes, and what stands in front of all of them.
 
+mod body;
 mod chat;
 mod completions;
 mod embeddings;
@@ -9,14 +10,12 @@ mod stream;
 use crate::api_error::ApiError;
 use crate::metrics::RequestLabels;
 use crate::state::State;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +32,7 @@ pub fn router(state: Arc<State>, most_body_bytes: usize) -> Router {
         .route("/metrics", get(metrics))
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(most_body_bytes))
+        .layer(Extension(body::MostBytes(most_body_bytes)))
         .layer(from_fn_with_state(state.clone(), guard))
         .with_state(state)
 }
@@ -64,18 +63,6 @@ fn is_key(request: &Request, key: &str) -> bool {
     // Every byte is compared, so that the time says nothing about where they differ.
     let differs = sent.bytes().zip(key.bytes()).fold(0u8, |all, (a, b)| all | (a ^ b));
     sent.len() == key.len() && differs == 0
-}
-
-/// The body, or an OpenAI-shaped error if it is too large or broke off.
-fn body(body: Result<Bytes, BytesRejection>) -> Result<Bytes, ApiError> {
-    body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => ApiError::with(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "request_too_large",
-            "the request is larger than this server takes",
-        ),
-        status => ApiError::with(status, "invalid_body", rejection.body_text()),
-    })
 }
 
 async fn health(axum::extract::State(state): axum::extract::State<Arc<State>>) -> Response {
