@@ -11,5 +11,6 @@ mod plan_check;
 mod read_json;
 pub mod sampling;
 pub mod scheduler;
+mod scheduler_rows;
 pub mod session;
 pub mod weights;

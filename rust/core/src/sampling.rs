@@ -96,32 +96,23 @@ impl Sampler {
         let kept = &mut self.candidates;
         kept.clear();
         kept.extend(logits.iter().zip(0u32..).map(|(logit, id)| (*logit, id)));
-        // Ties fall to the lower id, so that the order is the same everywhere.
-        let likelier = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         if sampling.top_k > 0 && sampling.top_k < kept.len() {
             kept.select_nth_unstable_by(sampling.top_k - 1, likelier);
             kept.truncate(sampling.top_k);
-        }
-        let filters = sampling.top_k > 0 || sampling.top_p < 1.0 || sampling.min_p > 0.0;
-        if filters {
-            kept.sort_unstable_by(likelier);
         }
         let most = kept.iter().map(|(logit, _)| *logit).fold(f32::NEG_INFINITY, f32::max);
         for (value, _) in kept.iter_mut() {
             *value = ((*value - most) / sampling.temperature).exp();
         }
+        // One order for the draw, whatever the selections left behind.
         if sampling.top_p < 1.0 {
-            let total: f64 = kept.iter().map(|(weight, _)| f64::from(*weight)).sum();
-            let mut mass = 0.0;
-            let enough = kept.iter().position(|(weight, _)| {
-                mass += f64::from(*weight);
-                mass >= f64::from(sampling.top_p) * total
-            });
-            kept.truncate(enough.map_or(kept.len(), |last| last + 1));
+            cut_mass(kept, f64::from(sampling.top_p));
+        } else if sampling.top_k > 0 {
+            kept.sort_unstable_by(likelier);
         }
         if sampling.min_p > 0.0 {
-            let least = kept.first().map_or(0.0, |(weight, _)| weight * sampling.min_p);
-            kept.retain(|(weight, _)| *weight >= least);
+            // The likeliest has weight 1.
+            kept.retain(|(weight, _)| *weight >= sampling.min_p);
         }
     }
 
@@ -139,7 +130,6 @@ impl Sampler {
             let kept = &mut self.candidates;
             kept.clear();
             kept.extend(logits.iter().zip(0u32..).map(|(logit, id)| (*logit, id)));
-            let likelier = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
             kept.select_nth_unstable_by(top - 1, likelier);
             kept.truncate(top);
             kept.sort_unstable_by(likelier);
@@ -147,6 +137,48 @@ impl Sampler {
         }
         TokenScore { token: Scored { id, logprob: logprob(logits[id as usize]) }, top: likeliest }
     }
+}
+
+/// The likelier first; of equals the lower id, so that the order is the same everywhere.
+fn likelier(a: &(f32, u32), b: &(f32, u32)) -> std::cmp::Ordering {
+    b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+}
+
+/// Leaves the likeliest that together have at least the share `top_p` of all weight, in order.
+fn cut_mass(kept: &mut Vec<(f32, u32)>, top_p: f64) {
+    let total: f64 = kept.iter().map(|(weight, _)| f64::from(*weight)).sum();
+    // A few tokens usually hold the mass: sorting the whole vocabulary would cost as much as a small model's step.
+    let mut few = 64;
+    while few < kept.len() {
+        kept.select_nth_unstable_by(few - 1, likelier);
+        let held: f64 = kept[..few].iter().map(|(weight, _)| f64::from(*weight)).sum();
+        if held >= top_p * total {
+            break;
+        }
+        few *= 8;
+    }
+    kept.truncate(few);
+    kept.sort_unstable_by(likelier);
+    let mut mass = 0.0;
+    let enough = kept.iter().position(|(weight, _)| {
+        mass += f64::from(*weight);
+        mass >= top_p * total
+    });
+    kept.truncate(enough.map_or(kept.len(), |last| last + 1));
+}
+
+/// Whether every value is a number. One pass that the compiler turns into vector instructions.
+pub fn all_finite(values: &[f32]) -> bool {
+    // 0 x is 0 for numbers and NaN for infinities and NaN, and a sum keeps a NaN.
+    let mut lanes = [0.0f32; 16];
+    let chunks = values.chunks_exact(16);
+    let rest: f32 = chunks.remainder().iter().map(|value| value * 0.0).sum();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value * 0.0;
+        }
+    }
+    lanes.into_iter().sum::<f32>() + rest == 0.0
 }
 
 /// Index of the largest value, the first of equals.
@@ -224,6 +256,27 @@ mod tests {
             let drawn: std::collections::BTreeSet<u32> =
                 (0..300).map(|draw| sampler.choose(&logits, &case, draw)).collect();
             assert_eq!(drawn.into_iter().collect::<Vec<_>>(), [0, 1], "{case:?}");
+        }
+    }
+
+    #[test]
+    fn a_large_nucleus_is_cut_where_a_sorted_one_is() {
+        // 2,000 equal tokens: the nucleus of half the mass is 1,000 of them, beyond the first selection.
+        let logits = vec![0.25f32; 2000];
+        let mut sampler = Sampler::new(2000);
+        sampler.keep(&logits, &Sampling { top_p: 0.5, ..sampling(1.0) });
+        let ids: Vec<u32> = sampler.candidates.iter().map(|(_, id)| *id).collect();
+        assert_eq!(ids, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_value_that_is_no_number_is_found_anywhere() {
+        let mut values = vec![1.0f32; 37];
+        assert!(all_finite(&values));
+        for (place, bad) in [(0, f32::NAN), (20, f32::INFINITY), (36, f32::NEG_INFINITY)] {
+            values[place] = bad;
+            assert!(!all_finite(&values));
+            values[place] = 1.0;
         }
     }
 

@@ -4,8 +4,9 @@
 //! holds up running generations by one chunk at a time.
 
 use crate::error::EngineError;
-use crate::executor::{Batch, Executor, Limits, StepKind};
-use crate::sampling::Sampler;
+use crate::executor::{Executor, Limits, StepKind};
+use crate::sampling::{Sampler, all_finite};
+use crate::scheduler_rows::Rows;
 use crate::session::{Event, Finish, Generation, Job, Session, Sink, Work};
 use std::collections::VecDeque;
 
@@ -14,6 +15,16 @@ struct Embedding {
     sequences: Vec<Vec<u32>>,
     done: Vec<Vec<f32>>,
     sink: Box<dyn Sink>,
+}
+
+impl Embedding {
+    /// Ends the job with a reason, once; it counts as done and leaves the queue.
+    fn fail(&mut self, reason: &str) {
+        if self.done.len() < self.sequences.len() {
+            self.sink.tell(Event::Failed(reason.into()));
+            self.done.resize(self.sequences.len(), Vec::new());
+        }
+    }
 }
 
 /// How much work has been done since the start.
@@ -39,51 +50,6 @@ pub struct Scheduler<E: Executor> {
     next: usize,
     rows: Rows,
     counts: Counts,
-}
-
-/// The arrays of one step, reused.
-#[derive(Default)]
-struct Rows {
-    token_ids: Vec<u32>,
-    positions: Vec<u32>,
-    slots: Vec<u32>,
-    starts: Vec<u32>,
-    selected: Vec<u32>,
-    /// For each segment: index of its session, and its rows that are selected.
-    parts: Vec<(usize, usize)>,
-}
-
-impl Rows {
-    fn clear(&mut self) {
-        for list in [&mut self.token_ids, &mut self.positions, &mut self.slots, &mut self.selected] {
-            list.clear();
-        }
-        self.starts.clear();
-        self.starts.push(0);
-        self.parts.clear();
-    }
-
-    fn push(&mut self, token: u32, position: usize, slot: u32) {
-        self.token_ids.push(token);
-        self.positions.push(position as u32);
-        self.slots.push(slot);
-    }
-
-    fn close(&mut self, session: usize, selected: usize) {
-        self.starts.push(self.token_ids.len() as u32);
-        self.parts.push((session, selected));
-    }
-
-    fn batch(&self, kind: StepKind) -> Batch<'_> {
-        Batch {
-            kind,
-            token_ids: &self.token_ids,
-            positions: &self.positions,
-            slots: &self.slots,
-            starts: &self.starts,
-            selected_rows: &self.selected,
-        }
-    }
 }
 
 impl<E: Executor> Scheduler<E> {
@@ -144,7 +110,9 @@ impl<E: Executor> Scheduler<E> {
                 self.sessions.push(session);
             }
             Work::Embed(sequences) => {
-                let fits = |sequence: &Vec<u32>| (1..=self.limits.context).contains(&sequence.len());
+                // A sequence is embedded in one step.
+                let most = self.limits.context.min(self.limits.prefill_rows);
+                let fits = |sequence: &Vec<u32>| (1..=most).contains(&sequence.len());
                 if self.limits.slots > 0 || !sequences.iter().all(fits) {
                     sink.tell(Event::Failed("the sequences cannot be embedded by this engine".into()));
                     return;
@@ -288,7 +256,12 @@ impl<E: Executor> Scheduler<E> {
                 let output = logits.chunks_exact(self.limits.output_width);
                 for ((index, _), logits) in rows.parts.iter().zip(output) {
                     let session = &mut self.sessions[*index];
-                    emit(session, logits, &mut self.sampler, &mut self.counts);
+                    if all_finite(logits) {
+                        emit(session, logits, &mut self.sampler, &mut self.counts);
+                    } else {
+                        session.sink.tell(Event::Failed(NOT_FINITE.into()));
+                        session.generation.most_tokens = ENDED;
+                    }
                 }
                 self.sweep();
             }
@@ -328,15 +301,17 @@ impl<E: Executor> Scheduler<E> {
             Ok(output) => {
                 let vectors = output.chunks_exact(self.limits.output_width);
                 for ((job, _), vector) in rows.parts.iter().zip(vectors) {
-                    self.embeddings[*job].done.push(vector.to_vec());
+                    let embedding = &mut self.embeddings[*job];
+                    if all_finite(vector) {
+                        embedding.done.push(vector.to_vec());
+                    } else {
+                        embedding.fail(NOT_FINITE);
+                    }
                 }
             }
             Err(error) => {
                 for (job, _) in &rows.parts {
-                    let embedding = &mut self.embeddings[*job];
-                    embedding.sink.tell(Event::Failed(error.to_string()));
-                    // Counts as done, so that it leaves the queue below.
-                    embedding.done.resize(embedding.sequences.len(), Vec::new());
+                    self.embeddings[*job].fail(&error.to_string());
                 }
             }
         }
@@ -351,6 +326,10 @@ impl<E: Executor> Scheduler<E> {
     }
 }
 
+/// A failure is told, never turned into a token.
+const NOT_FINITE: &str =
+    "the model's output is not finite: the weights hold NaN or infinity, or a kernel is wrong";
+
 /// Marks a session that ended; no context is as long.
 const ENDED: usize = usize::MAX;
 
@@ -363,7 +342,13 @@ fn after_prompt_row(
     counts: &mut Counts,
 ) {
     let generation = &session.generation;
-    if let Some(next) = generation.prompt.get(position + 1) {
+    if generation.most_tokens == ENDED {
+        return;
+    }
+    if !all_finite(logits) {
+        session.sink.tell(Event::Failed(NOT_FINITE.into()));
+        session.generation.most_tokens = ENDED;
+    } else if let Some(next) = generation.prompt.get(position + 1) {
         let top = generation.score_top.unwrap_or(0);
         session.sink.tell(Event::PromptScore(sampler.score(logits, *next, top)));
     } else if generation.most_tokens == 0 {

@@ -1,6 +1,7 @@
 //! The scheduler on an executor whose logits depend on a slot's whole history and on nothing else.
 
 use super::*;
+use crate::executor::Batch;
 use crate::sampling::Sampling;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -65,8 +66,11 @@ impl Executor for Hashing {
                 (hash ^ u64::from(*token)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23)
             });
             let logit = |i: u64| ((hash.wrapping_mul(2 * i + 1) >> 40) % 1000) as f32 / 100.0;
-            // Tokens 48 and 49 are never likely: 49 is the one that breaks the executor.
+            // Tokens 48 and 49 are never likely: 49 breaks the executor, 48 its output.
             self.output.extend((0..VOCABULARY as u64).map(|i| if i < 48 { logit(i) } else { -50.0 }));
+            if seen.contains(&48) {
+                *self.output.last_mut().unwrap() = f32::NAN;
+            }
         }
         Ok(&self.output)
     }
@@ -233,4 +237,77 @@ fn all_sessions_get_their_turn_when_a_decode_step_holds_fewer() {
     }
     let counts: Vec<usize> = listeners.iter().map(|listener| tokens(listener).len()).collect();
     assert!(counts.iter().all(|count| (8..=11).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn an_output_that_is_no_number_ends_its_session_alone() {
+    let mut scheduler = Scheduler::new(Hashing::new());
+    let (bad, broken) = job(generation(&[1, 48, 2], 3, 0.0, 0));
+    let (good, sound) = job(generation(&[1, 2], 3, 0.0, 0));
+    scheduler.admit(bad);
+    scheduler.admit(good);
+    while scheduler.turn() {}
+    let events: Vec<Event> = broken.events.try_iter().collect();
+    assert!(matches!(&events[..], [Event::Failed(reason)] if reason.contains("not finite")), "{events:?}");
+    assert_eq!(tokens(&sound).len(), 3);
+    assert_eq!(scheduler.active(), 0);
+}
+
+/// Embeds a sequence as its first token and its length.
+struct Embedder(Vec<f32>);
+
+impl Executor for Embedder {
+    fn limits(&self) -> Limits {
+        let (decode_rows, slots, prefill_selected) = (0, 0, 8);
+        Limits { prefill_rows: 8, decode_rows, prefill_selected, slots, context: 20, output_width: 2 }
+    }
+
+    fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], EngineError> {
+        assert!(batch.token_ids.len() <= 8 && batch.kind == StepKind::Encode);
+        self.0.clear();
+        for ends in batch.starts.windows(2) {
+            let first = batch.token_ids[ends[0] as usize];
+            self.0.extend([if first == 99 { f32::NAN } else { first as f32 }, (ends[1] - ends[0]) as f32]);
+        }
+        Ok(&self.0)
+    }
+}
+
+fn embed(jobs: &[&[&[u32]]]) -> Vec<Vec<Event>> {
+    let mut scheduler = Scheduler::new(Embedder(Vec::new()));
+    let listeners: Vec<Listener> = jobs
+        .iter()
+        .map(|sequences| {
+            let (mut job, listener) = job(generation(&[1], 1, 0.0, 0));
+            job.work = Work::Embed(sequences.iter().map(|sequence| sequence.to_vec()).collect());
+            scheduler.admit(job);
+            listener
+        })
+        .collect();
+    while scheduler.turn() {}
+    assert_eq!(scheduler.active(), 0);
+    listeners.iter().map(|listener| listener.events.try_iter().collect()).collect()
+}
+
+#[test]
+fn jobs_that_embed_share_steps_and_keep_their_order() {
+    let told = embed(&[&[&[1; 5], &[2; 2]], &[&[3; 8]], &[&[4], &[5; 3], &[6; 7]]]);
+    let vectors: Vec<Vec<Vec<f32>>> = told
+        .into_iter()
+        .map(|mut events| match events.remove(0) {
+            Event::Embeddings(vectors) => vectors,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(vectors[0], [[1.0, 5.0], [2.0, 2.0]]);
+    assert_eq!(vectors[1], [[3.0, 8.0]]);
+    assert_eq!(vectors[2], [[4.0, 1.0], [5.0, 3.0], [6.0, 7.0]]);
+}
+
+#[test]
+fn a_sequence_that_no_step_holds_is_refused_and_one_without_numbers_fails_once() {
+    let told = embed(&[&[&[1; 9]], &[&[99], &[99], &[2]], &[&[3]]]);
+    assert!(matches!(&told[0][..], [Event::Failed(_)]), "{told:?}");
+    assert!(matches!(&told[1][..], [Event::Failed(reason)] if reason.contains("not finite")), "{told:?}");
+    assert!(matches!(&told[2][..], [Event::Embeddings(_)]), "{told:?}");
 }
