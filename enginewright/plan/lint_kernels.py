@@ -1,8 +1,8 @@
 """Lint every kernel file alone, with clippy, for the processor features that its contract asks for.
 
 `python -m enginewright.plan.lint_kernels` checks the library; it needs `clippy-driver` (a rustup
-component). A kernel is compiled for the features in its own `requires`, so a machine without AVX-512
-still lints the AVX-512 kernels.
+component). A kernel is compiled for the features in its own `requires`, so a machine without
+AVX-512 still lints the AVX-512 kernels.
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def _tuples(value: Any) -> Any:
 
 
 def _explain(path: Path, text: str, error: ValidationError) -> TargetError:
-    first = error.errors()[0]
+    # A misspelt key is also a missing one: the misspelling is what the user can see.
+    errors = sorted(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    first = errors[0]
     parts = [part for part in first["loc"] if isinstance(part, str) and part not in _UNION_TAGS]
     field = ".".join(str(part) for part in first["loc"] if part not in _UNION_TAGS)
     key = parts[-1] if parts else ""
