@@ -13,14 +13,14 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
-import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from decoder_arms import serve_command
 from encoder_arms import Embeddings, InProcess, OnnxRuntime, OverHttp
+from quiet import Found, run_blocks
 from samples import compare, save, table
 
 from enginewright.model import resolve_checkpoint
@@ -30,6 +30,7 @@ RESULTS = Path(__file__).parent / "results"
 SHAPES = {(1, 16): 40, (1, 128): 15, (32, 16): 7, (32, 128): 3}
 """(sequences, tokens of each) and how often a block times it; the median counts."""
 PEERS = {"onnxruntime": "minilm.onnx", "onnxruntime, fused": "minilm.fused.onnx"}
+OVER_HTTP, IN_PROCESS = "ours, over HTTP", "ours, in process"
 LEAST_COSINE = 0.9999
 CLASS_ID, SEPARATOR_ID = 101, 102
 
@@ -77,40 +78,47 @@ def least_cosine(ours: list[Embeddings], peer: list[Embeddings]) -> float:
     )
 
 
-def run(
-    starts: dict[str, Callable[[], OnnxRuntime | OverHttp]],
-    steps: InProcess | None,
-    *,
-    blocks: int,
-    seed: int,
-) -> tuple[Samples, float]:
-    """Samples by arm and quantity, one a block; and the worst cosine of ours with a peer."""
-    samples: Samples = {}
-    worst = 1.0
-    for block in range(blocks):
-        names = [*starts, *(["ours, in process"] if steps else [])]
+@dataclass(kw_only=True)
+class Block:
+    """Measures blocks, and keeps the worst agreement seen."""
+
+    starts: dict[str, Callable[[], OnnxRuntime | OverHttp]]
+    """Arms that answer, by name."""
+    steps: InProcess | None
+    """Our steps alone."""
+    seed: int
+    """Inputs follow from it and the block's number."""
+    worst_cosine: float = 1.0
+    """Of ours with a peer."""
+
+    def __call__(self, number: int) -> Found:
+        """One block of every arm, in turned order."""
+        names = [*self.starts, *([IN_PROCESS] if self.steps else [])]
+        found: Found = {}
         answers: dict[str, list[Embeddings]] = {}
-        for name in names if block % 2 == 0 else names[::-1]:
-            if name not in starts:
-                assert steps is not None
-                found = measure_steps(steps)
-            else:
-                arm = starts[name]()
-                try:
-                    found, answers[name] = measure(arm, f"{seed}.{block}")
-                finally:
-                    arm.close()
-            for shape, value in found.items():
-                samples.setdefault(name, {}).setdefault(shape, []).append(value)
-        ours = answers.pop("ours, over HTTP")
-        worst = min([worst, *(least_cosine(ours, peer) for peer in answers.values())])
-        if worst < LEAST_COSINE:
+        for name in names if number % 2 == 0 else names[::-1]:
+            if name not in self.starts:
+                assert self.steps is not None
+                found[name] = measure_steps(self.steps)
+                continue
+            arm = self.starts[name]()
+            try:
+                found[name], answers[name] = measure(arm, f"{self.seed}.{number}")
+            finally:
+                arm.close()
+        self._compare(answers)
+        return found
+
+    def _compare(self, answers: dict[str, list[Embeddings]]) -> None:
+        ours = answers.pop(OVER_HTTP)
+        cosines = [least_cosine(ours, peer) for peer in answers.values()]
+        self.worst_cosine = min([self.worst_cosine, *cosines])
+        if self.worst_cosine < LEAST_COSINE:
             raise SystemExit(
-                f"error: ours and a peer disagree: cosine {worst:.6f}, at least {LEAST_COSINE} "
-                "expected\nhint: the engine or the export is wrong; times of it say nothing"
+                f"error: ours and a peer disagree: cosine {self.worst_cosine:.6f}, at least "
+                f"{LEAST_COSINE} expected\nhint: the engine or the export is wrong; times of it "
+                "say nothing"
             )
-        print(f"block {block + 1} of {blocks}", file=sys.stderr)
-    return samples, worst
 
 
 def tables(samples: Samples) -> list[dict[str, object]]:
@@ -124,8 +132,8 @@ def tables(samples: Samples) -> list[dict[str, object]]:
                 for shape in samples[ours]
             ],
         }
-        for ours in samples
-        if ours.startswith("ours")
+        for ours in (OVER_HTTP, IN_PROCESS)
+        if ours in samples
         for peer in PEERS
     ]
 
@@ -138,12 +146,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--blocks", type=int, default=15)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--allow-contention", action="store_true")
     parser.add_argument("--name", default="minilm_onnxruntime")
     arguments = parser.parse_args()
     checkpoint = resolve_checkpoint(CHECKPOINT)
     for threads in arguments.threads:
         starts: dict[str, Callable[[], OnnxRuntime | OverHttp]] = {
-            "ours, over HTTP": lambda threads=threads: OverHttp(  # type: ignore[misc]
+            OVER_HTTP: lambda threads=threads: OverHttp(  # type: ignore[misc]
                 serve_command(arguments.engine, checkpoint), threads=threads
             )
         }
@@ -154,22 +163,27 @@ def main() -> None:
         steps = None
         if arguments.engine.is_dir():
             steps = InProcess(engine=arguments.engine, checkpoint=checkpoint, threads=threads)
-        samples, worst = run(starts, steps, blocks=arguments.blocks, seed=arguments.seed)
+        block = Block(starts=starts, steps=steps, seed=arguments.seed)
+        done = run_blocks(
+            block, blocks=arguments.blocks, is_contention_allowed=arguments.allow_contention
+        )
         record: list[dict[str, object]] = []
-        for held in tables(samples):
+        for held in tables(done.samples):
             rows = held["comparisons"]
             assert isinstance(rows, list)
             print(f"\n{threads} threads, {held['title']}\n\n{table(rows, str(held['peer']))}")
             record.append({**held, "comparisons": [asdict(row) for row in rows]})
-        print(f"least cosine of ours with a peer: {worst:.7f}")
+        print(f"least cosine of ours with a peer: {block.worst_cosine:.7f}")
         save(
             RESULTS / f"{arguments.name}.{threads}-threads.json",
             {
                 "threads": threads,
                 "seed": arguments.seed,
                 "peer": "onnxruntime, as exported and fused by its own optimiser",
-                "least_cosine": worst,
-                "samples": samples,
+                "least_cosine": block.worst_cosine,
+                "contended_blocks": done.contended,
+                "contention": done.contention,
+                "samples": done.samples,
                 "tables": record,
             },
         )

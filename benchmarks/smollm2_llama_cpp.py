@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from decoder_arms import Arm, Enginewright, LlamaCpp, serve_command
+from quiet import Found, run_blocks
 from samples import Comparison, compare, save, table
 
 from enginewright.model import resolve_checkpoint
@@ -47,24 +48,18 @@ def measure(arm: Arm, draw: random.Random) -> dict[str, float]:
     }
 
 
-def run(
-    arms: dict[str, Callable[[], Arm]], *, blocks: int, seed: int
-) -> dict[str, dict[str, list[float]]]:
-    """Samples by arm and quantity, one a block."""
-    samples: dict[str, dict[str, list[float]]] = {name: {} for name in arms}
-    for block in range(blocks):
-        names = list(arms) if block % 2 == 0 else list(arms)[::-1]
-        for name in names:
-            arm = arms[name]()
-            try:
-                # Both arms of a block get the same prompts; no two blocks do.
-                found = measure(arm, random.Random(f"{seed}.{block}"))
-            finally:
-                arm.close()
-            for quantity, value in found.items():
-                samples[name].setdefault(quantity, []).append(value)
-        print(f"block {block + 1} of {blocks}", file=sys.stderr)
-    return samples
+def measure_block(arms: dict[str, Callable[[], Arm]], number: int, *, seed: int) -> Found:
+    """One block of every arm, in turned order."""
+    names = list(arms) if number % 2 == 0 else list(arms)[::-1]
+    found: Found = {}
+    for name in names:
+        arm = arms[name]()
+        try:
+            # Both arms of a block get the same prompts; no two blocks do.
+            found[name] = measure(arm, random.Random(f"{seed}.{number}"))
+        finally:
+            arm.close()
+    return found
 
 
 def main() -> None:
@@ -77,6 +72,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--blocks", type=int, default=15)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--allow-contention", action="store_true")
     parser.add_argument("--name", default="smollm2_llama_cpp")
     arguments = parser.parse_args()
     model = arguments.peer_model or resolve_checkpoint(CHECKPOINT)
@@ -90,7 +86,12 @@ def main() -> None:
                 arguments.peer_python, model, threads=threads, flash="on"
             ),
         }
-        samples = run(arms, blocks=arguments.blocks, seed=arguments.seed)
+        done = run_blocks(
+            partial(measure_block, arms, seed=arguments.seed),
+            blocks=arguments.blocks,
+            is_contention_allowed=arguments.allow_contention,
+        )
+        samples = done.samples
         rows: list[Comparison] = [
             compare(quantity, samples["ours"][quantity], samples["llama.cpp"][quantity])
             for quantity in samples["ours"]
@@ -102,6 +103,8 @@ def main() -> None:
                 "threads": threads,
                 "seed": arguments.seed,
                 "peer": "llama.cpp, flash attention on",
+                "contended_blocks": done.contended,
+                "contention": done.contention,
                 "samples": samples,
                 "comparisons": [asdict(row) for row in rows],
             },

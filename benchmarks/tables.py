@@ -30,6 +30,7 @@ def section(record: dict[str, Any], name: str) -> str:
             f"Least cosine of our embeddings with the peer's: {record['least_cosine']:.7f}.",
             "",
         ]
+    lines += [quiet_line(record), ""]
     held = record.get("tables") or [
         {"title": "", "peer": record["peer"], "comparisons": record["comparisons"]}
     ]
@@ -39,6 +40,18 @@ def section(record: dict[str, Any], name: str) -> str:
             lines += [f"{entry['title']}:", ""]
         lines += [table(rows, entry["peer"].split(",")[0] if not entry["title"] else entry["peer"])]
     return "\n".join(lines)
+
+
+def quiet_line(record: dict[str, Any]) -> str:
+    """How much of the machine others had during the blocks that count."""
+    others = [held["other_share"] or 0.0 for held in record["contention"]]
+    hosts = [held["steal_share"] for held in record["contention"]]
+    count = record["contended_blocks"]
+    repeated = f"{count} disturbed block{'s' if count != 1 else ''} repeated"
+    return (
+        f"During a block other processes took at most {max(others):.1%} of the processors and the "
+        f"host at most {max(hosts):.1%}; {repeated}."
+    )
 
 
 def machine_line(machine: dict[str, Any]) -> str:

@@ -24,6 +24,10 @@ def write_result(folder):
     machine = {"processor": "P", "cores": 2, "kernel": "6", "load_average": [0.1, 0.2, 0.3],
                "time": "2026-01-02T03:04:05Z"}  # fmt: skip
     record = {"threads": 2, "peer": "llama.cpp, flash attention on", "machine": machine}
+    record |= {
+        "contended_blocks": 1,
+        "contention": [{"other_share": 0.021, "steal_share": 0.0}],
+    }
     (folder / "a.2-threads.json").write_text(json.dumps({**record, "comparisons": [row]}))
 
 
@@ -39,6 +43,8 @@ def test_tables_tell_machine_load_and_every_comparison(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "### a, 2 threads" in done.stdout
     assert "load average at the end (1, 5, 15 minutes): 0.10, 0.20, 0.30" in done.stdout
+    assert "took at most 2.1% of the processors" in done.stdout
+    assert "1 disturbed block repeated" in done.stdout
     assert "| decode (tokens/s) | 200 | 100 | 2.00 | 1.90 – 2.10 | 15 |" in done.stdout
 
 
@@ -46,6 +52,37 @@ def test_a_readme_without_markers_is_refused():
     done = python("import tables; tables.with_tables('nothing', '')", code=True)
     assert done.returncode == 1
     assert "hint: put them back" in done.stderr
+
+
+BLOCKS = """
+import quiet
+from enginewright.evaluation.contention import Contention
+shares = iter([0.5, 0.0, 0.2, 0.0, 0.0] if {calm} else [0.5] * 9)
+
+class Window:
+    def close(self, *, known_cpu_seconds):
+        assert known_cpu_seconds >= 0
+        return Contention(seconds=1.0, other_share=next(shares), steal_share=0.0)
+
+quiet.CpuWindow = Window
+done = quiet.run_blocks(
+    lambda number: dict(ours=dict(time=float(number))), blocks=3, is_contention_allowed={allow}
+)
+print(done.samples["ours"]["time"], done.contended)
+"""
+
+
+def test_disturbed_blocks_are_repeated_and_never_counted():
+    done = python(BLOCKS.format(calm=True, allow=False), code=True)
+    assert done.stdout.strip() == "[1.0, 3.0, 4.0] 2", done.stderr
+
+
+def test_a_machine_that_is_never_quiet_ends_the_benchmark():
+    done = python(BLOCKS.format(calm=False, allow=False), code=True)
+    assert done.returncode == 1
+    assert "error: 4 blocks were disturbed" in done.stderr
+    done = python(BLOCKS.format(calm=False, allow=True), code=True)
+    assert done.stdout.strip() == "[0.0, 1.0, 2.0] 0", done.stderr
 
 
 @pytest.mark.parametrize(
