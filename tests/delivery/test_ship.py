@@ -112,8 +112,8 @@ def test_a_program_that_answers_otherwise_is_not_shipped(
     for source in (candidate / "kernels").iterdir():
         text = source.read_text()
         if source.name == "naive_l2_norm.rs":
-            assert "sqrt()" in text
-            text = text.replace("sqrt()", "sqrt() * 1.001")
+            assert "dot(x, x)" in text
+            text = text.replace("dot(x, x)", "(dot(x, x) * 1.002)")
         (changed / "kernels" / source.name).write_text(text)
     with pytest.raises(EngineError, match="otherwise than the engine it was linked from"):
         ship(engine, changed, checkpoint, tmp_path / "out")
