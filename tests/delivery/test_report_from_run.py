@@ -124,7 +124,12 @@ def test_an_unfinished_run_tells_what_it_has_and_what_is_missing(place):
 def test_a_finished_run_tells_everything(place):
     (place.folder / "result.json").write_text(json.dumps(RESULT))
     (place.folder / "profile.json").write_text(json.dumps(PROFILE))
-    machine = {"processor": "P", "read_bandwidth": {"1": 1.5e10}, "peak_flops": {"2": 2e11}}
+    machine = {
+        "processor": "P",
+        "features": ["avx2", "clflush"],
+        "read_bandwidth": {"1": 1.5e10},
+        "peak_flops": {"2": 2e11},
+    }
     (place.folder / "machine.json").write_text(json.dumps(machine))
     place.archive.finish_run(place.run)
     material = place.material()
@@ -133,9 +138,11 @@ def test_a_finished_run_tells_everything(place):
     assert [engine.name for engine in material.engines] == ["naive", "champion", "other"]
     assert material.acceptance[0].holds
     assert dict(material.environment)["read bandwidth"] == "1 thread: 15.0 GB/s"
+    assert dict(material.environment)["features"] == "avx2"
     assert dict(material.environment)["peak flops"] == "2 threads: 200 GFLOP/s"
     inputs = dict(material.inputs)
-    assert inputs["target, SHA-256"] == "cd" * 32
+    assert inputs["digest of the target"] == "cd" * 32
+    assert inputs["scenario chat"] == "32 tokens in, 8 out"
     assert inputs["digest of the host"] == "ee" * 32
     assert inputs["the loop's own share"] == "2.0%"
     assert len(material.groups) == 2

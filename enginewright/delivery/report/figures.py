@@ -198,7 +198,7 @@ def lineage_figure(material: ReportMaterial) -> str | None:
                 markerfacecolor=COLOURS["kept"] if kind == "kept" else "white",
                 markersize=size,
                 zorder=3,
-                label=f"{kind or 'screened out, or not tried'} ({len(mine)})",
+                label=f"{kind or 'no verdict'} ({len(mine)})",
             )
         for node in [node for node in nodes if node.is_ancestor][-_MOST_LABELS:]:
             axes.annotate(

@@ -28,6 +28,7 @@ from enginewright.delivery.report.profile import group_times
 from enginewright.errors import ArchiveError, UsageError
 from enginewright.retention import Archive, Event, RunRecord, Store
 
+_VECTOR_FEATURES = ("sse4", "avx", "fma", "f16c", "amx", "asimd", "sve", "neon")
 Facts = tuple[tuple[str, str], ...]
 
 
@@ -243,7 +244,12 @@ def _champion(
 def _machine_facts(machine: Any) -> Facts:
     if not isinstance(machine, dict):
         return ()
-    facts = [(name.replace("_", " "), _fact(name, value)) for name, value in machine.items()]
+    facts = []
+    for name, value in machine.items():
+        if name == "features":
+            # The rest says nothing about speed.
+            value = [feature for feature in value if feature.startswith(_VECTOR_FEATURES)]
+        facts.append((name.removesuffix("_bytes").replace("_", " "), _fact(name, value)))
     return tuple((name, value) for name, value in facts if value)
 
 
@@ -271,17 +277,14 @@ def _key(name: str, key: str) -> str:
 
 
 def _inputs(run: RunRecord, result: dict[str, Any], events: list[Event]) -> Facts:
-    facts = [("target, SHA-256", run.target_sha256)]
+    facts = [("digest of the target", run.target_sha256)]
     model = run.target.get("model", {})
     if model.get("checkpoint"):
         facts.append(("checkpoint", str(model["checkpoint"])))
     if model.get("sha256"):
         facts.append(("checkpoint, SHA-256", str(model["sha256"])))
     for scenario in run.target.get("workload", {}).get("scenario", ()):
-        words = ", ".join(
-            f"{value} {key.replace('_', ' ')}" for key, value in scenario.items() if key != "name"
-        )
-        facts.append((f"scenario {scenario.get('name', '')}".strip(), words))
+        facts.append((f"scenario {scenario['name']}", _scenario_words(scenario)))
     numerics = run.target.get("numerics", {})
     if numerics:
         allowed = ", ".join(numerics.get("allow", ())) or "none"
@@ -303,8 +306,25 @@ def _inputs(run: RunRecord, result: dict[str, Any], events: list[Event]) -> Fact
     for event in events:
         if event.kind == "started":
             digests = event.details.get("digests", {})
-            facts += [(f"digest of the {name}", str(held)) for name, held in digests.items()]
+            facts += [
+                (f"digest of the {name}", str(held))
+                for name, held in digests.items()
+                if name != "target"
+            ]
     return tuple(facts)
+
+
+def _scenario_words(scenario: dict[str, Any]) -> str:
+    words = [f"{scenario['prompt_tokens']} tokens in"]
+    if scenario.get("output_tokens", 0) > 0:
+        words.append(f"{scenario['output_tokens']} out")
+    if scenario.get("streams", 1) > 1:
+        words.append(f"{scenario['streams']} streams at once")
+    if scenario.get("batch", 1) > 1:
+        words.append(f"{scenario['batch']} texts a request")
+    if scenario.get("requests", 1) > 1:
+        words.append(f"{scenario['requests']} requests a block")
+    return ", ".join(words)
 
 
 def _recheck(
