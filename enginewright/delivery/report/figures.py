@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import io
-import math
-import re
-from html import escape
 from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from enginewright.delivery.report.drawing import (
+    COLOURS,
+    INK,
+    RULE,
+    SOFT,
+    STYLE,
+    as_svg,
+    legend_above,
+    one_axes,
+    plain_log_ticks,
+)
 from enginewright.delivery.report.lineage import Step, search_steps, tree
 from enginewright.delivery.report.material import GroupTime, ReportMaterial
 from enginewright.delivery.report.wording import duration, ratio
 
-INK = "#1d2a33"
-SOFT = "#6b7780"
-RULE = "#d9dee2"
-COLOURS = {"kept": "#0a7d5a", "rejected": "#8d99a3", "void": "#b8660e"}
-FLOOR = "#c9d3da"
-_STYLE = {
-    "svg.fonttype": "none",
-    "font.size": 10.5,
-    "text.color": INK,
-    "axes.edgecolor": RULE,
-    "axes.labelcolor": SOFT,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-}
 _MOST_LABELS = 12
 _MOST_GROUPS = 14
 
@@ -48,7 +35,7 @@ def speedup_figure(material: ReportMaterial) -> str | None:
     if not timed:
         return None
     title = "Speed-up over trials"
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "speedup"}):
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "speedup"}):
         split = _split(steps)
         figure, panels = _speed_panels(split)
         for axes in panels:
@@ -62,7 +49,7 @@ def speedup_figure(material: ReportMaterial) -> str | None:
             axes.set_xlim(-0.5, len(steps) + 0.8)
         _limit_panels(panels, split)
         for axes in panels:
-            _plain_log_ticks(axes.yaxis, *axes.get_ylim(), most=4 if axes is not panels[0] else 7)
+            plain_log_ticks(axes.yaxis, *axes.get_ylim(), most=4 if axes is not panels[0] else 7)
         foot = panels[-1]
         _rail(foot, [step.order for step in steps if step.speedup is None])
         foot.set_xlabel("trial, in the order finished")
@@ -72,7 +59,7 @@ def speedup_figure(material: ReportMaterial) -> str | None:
             for axes in panels
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }
-        _legend(panels[0], handles)
+        legend_above(panels[0], handles)
         kept = [step for step in timed if step.trial.verdict == "kept"]
         for step in kept[-_MOST_LABELS:]:
             # To the left of the dot nothing is drawn, but the first ones have no room there.
@@ -87,7 +74,7 @@ def speedup_figure(material: ReportMaterial) -> str | None:
                 color=COLOURS["kept"],
                 annotation_clip=True,
             )
-        return _svg(
+        return as_svg(
             figure,
             "speedup",
             title,
@@ -166,9 +153,9 @@ def lineage_figure(material: ReportMaterial) -> str | None:
     if len(nodes) < 2:
         return None
     by_id = {node.entry.candidate: node for node in nodes}
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "lineage"}):
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "lineage"}):
         deepest = max(node.depth for node in nodes)
-        figure, axes = _axes(8.6, min(5.2, 1.7 + 0.34 * deepest))
+        figure, axes = one_axes(8.6, min(5.2, 1.7 + 0.34 * deepest))
         for node in nodes:
             parent = by_id.get(node.entry.parent or "")
             if parent is None:
@@ -210,13 +197,13 @@ def lineage_figure(material: ReportMaterial) -> str | None:
                 color=COLOURS["kept"],
             )
         axes.invert_yaxis()
-        axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
-        axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("candidate, in the order proposed")
         axes.set_ylabel("ancestors")
         axes.margins(x=0.06, y=0.14)
-        _legend(axes)
-        return _svg(
+        legend_above(axes)
+        return as_svg(
             figure,
             "lineage",
             "Lineage",
@@ -236,8 +223,8 @@ def group_figures(material: ReportMaterial) -> list[tuple[str, str]]:
 
 def _group_figure(step: str, groups: list[GroupTime], place: int) -> str:
     largest = sorted(groups, key=lambda group: -group.measured_ns)[:_MOST_GROUPS]
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": f"groups{place}"}):
-        figure, axes = _axes(8.6, 1.1 + 0.36 * len(largest))
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": f"groups{place}"}):
+        figure, axes = one_axes(8.6, 1.1 + 0.36 * len(largest))
         rows = range(len(largest))
         scale, unit = (1e6, "ms") if largest[0].measured_ns > 1e6 else (1e3, "µs")
         measured = [group.measured_ns / scale for group in largest]
@@ -272,9 +259,9 @@ def _group_figure(step: str, groups: list[GroupTime], place: int) -> str:
         axes.set_xlim(0, widest * 1.16)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axes.set_xlabel(f"{unit} a step; behind each bar, the share of the floor that it reaches")
-        _legend(axes)
+        legend_above(axes)
         total = sum(group.measured_ns for group in groups)
-        return _svg(
+        return as_svg(
             figure,
             f"groups{place}",
             f"Time per group: {step}",
@@ -288,8 +275,8 @@ def tactics_figure(material: ReportMaterial) -> str | None:
     won = sorted((t for t in material.tactics if t.kept), key=lambda tactic: -tactic.gain)
     if not won:
         return None
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "tactics"}):
-        figure, axes = _axes(8.6, 0.8 + 0.34 * len(won))
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "tactics"}):
+        figure, axes = one_axes(8.6, 0.8 + 0.34 * len(won))
         rows = range(len(won))
         axes.hlines(rows, 1.0, [tactic.gain for tactic in won], color=COLOURS["kept"], lw=2.2)
         axes.plot([tactic.gain for tactic in won], rows, "o", color=COLOURS["kept"], markersize=7)
@@ -304,23 +291,18 @@ def tactics_figure(material: ReportMaterial) -> str | None:
             )
         axes.set_xscale("log")
         axes.set_xlim(0.97, max(tactic.gain for tactic in won) * 1.25)
-        _plain_log_ticks(axes.xaxis, *axes.get_xlim())
+        plain_log_ticks(axes.xaxis, *axes.get_xlim())
         axes.set_yticks(list(rows), [tactic.tactic for tactic in won])
         axes.tick_params(axis="y", length=0)
         axes.invert_yaxis()
         axes.set_ylim(len(won) - 0.4, -0.6)
         axes.set_xlabel("product of the measured effects of what was kept")
-        return _svg(
+        return as_svg(
             figure,
             "tactics",
             "Gain of each tactic",
             "; ".join(f"{tactic.tactic} {ratio(tactic.gain)}" for tactic in won),
         )
-
-
-def _axes(width: float, height: float) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot()
 
 
 def _rail(axes: Any, places: list[int]) -> None:
@@ -335,56 +317,3 @@ def _rail(axes: Any, places: list[int]) -> None:
             markersize=5.5,
             label=f"not timed: void, or wrong ({len(places)})",
         )
-
-
-def _legend(axes: Any, handles: dict[str, Any] | None = None) -> None:
-    # Above the data, where nothing can lie under it.
-    held = handles or dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    axes.legend(
-        held.values(),
-        held.keys(),
-        frameon=False,
-        loc="lower right",
-        bbox_to_anchor=(1.0, 1.0),
-        ncols=len(held),
-        fontsize=9.5,
-        handletextpad=0.4,
-        columnspacing=1.4,
-    )
-
-
-def _plain_log_ticks(axis: Any, low: float, high: float, *, most: int = 7) -> None:
-    """At most `most` round ticks, about evenly apart: the roundest numbers first."""
-    apart = math.log(high / low) / most
-    held: list[float] = []
-    for digits in ((1,), (2, 5), (1.5, 3, 4, 7), (1.1, 1.2, 1.3, 1.4, 1.7, 6, 8, 9)):
-        for tick in (digit * 10.0**power for power in range(-3, 5) for digit in digits):
-            is_free = all(abs(math.log(tick / other)) > apart for other in held)
-            if low <= tick <= high and is_free:
-                held.append(tick)
-    if len(held) < 3:
-        step = 10 ** math.floor(math.log10((high - low) / 2))
-        first = math.ceil(low / step)
-        held = [step * count for count in range(first, int(high / step) + 1)]
-        held = held[:: max(1, len(held) // most)]
-    axis.set_major_locator(FixedLocator(sorted(held)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}×"))
-
-
-def _svg(figure: Figure, name: str, title: str, description: str) -> str:
-    """The figure as an `svg` element: ids of its own, a title and a description for readers."""
-    held = io.StringIO()
-    figure.savefig(held, format="svg", metadata={"Date": None, "Creator": None})
-    text = held.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    for before in ('id="', 'href="#', "url(#"):
-        text = text.replace(before, f"{before}{name}-")
-    head, rest = text.split(">", 1)
-    head = re.sub(r'\s(width|height)="[^"]*"', "", head)
-    label = f'role="img" aria-labelledby="{name}-title {name}-description"'
-    return (
-        f'{head} {label}>\n<title id="{name}-title">{escape(title)}</title>\n'
-        f'<desc id="{name}-description">{escape(description)}</desc>{rest}'
-    )
