@@ -9,6 +9,7 @@ import typer
 # Typer carries its own copy of click: the plain package's classes are not what it raises.
 from typer._click.exceptions import ClickException
 
+from enginewright.cli.build import build
 from enginewright.cli.doctor import doctor
 from enginewright.cli.inspect import inspect
 from enginewright.cli.log import log
@@ -21,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _command in (inspect, log, show, doctor):
+for _command in (build, inspect, log, show, doctor):
     app.command()(_command)
 
 

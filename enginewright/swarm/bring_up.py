@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 from enginewright.errors import EngineError, InternalError
@@ -72,10 +73,17 @@ def measure_bar(run: Run) -> dict[str, dict[str, Any]]:
     before = run.state.last_event("bar")
     if before is not None:
         return dict(json.loads(run.state.store.get(before["evidence"])))
+    start = time.monotonic()
     with run.stages.stage("bar"):
         bar = run.bench.measure_bar(
             run.subject, run.champion_arms().naive, run.folder.work, run.journal.say
         )
     digest = run.state.store.put(json.dumps(bar).encode())
-    run.journal.tell("bar", evidence=digest, arms=sorted(bar), naive=bar.get("naive", {}))
+    run.journal.tell(
+        "bar",
+        evidence=digest,
+        arms=sorted(bar),
+        naive=bar.get("naive", {}),
+        seconds=time.monotonic() - start,
+    )
     return bar

@@ -32,7 +32,7 @@ class KernelChecks:
         self._folder = folder
 
     def check(
-        self, graph: Graph, plan: Plan, library: Library, engine: Path, *, seconds: float
+        self, graph: Graph, library: Library, engine: Path, *, seconds: float
     ) -> Finding | None:
         """A rejection that names the first wrong kernel, or None. What time did not allow stays
         unchecked; the whole-engine gates judge it."""

@@ -16,16 +16,24 @@ from enginewright.settings import Settings
 from enginewright.swarm.bring_up import bring_up, build_if_absent, measure_bar
 from enginewright.swarm.budget import Budget
 from enginewright.swarm.events import Journal, Listener, Told
-from enginewright.swarm.finish import confirm_champion, deliver_champion
+from enginewright.swarm.finish import (
+    DELIVERY_SECONDS,
+    LEAST_BLOCKS,
+    confirm_champion,
+    deliver_champion,
+)
 from enginewright.swarm.proposer import Proposer
 from enginewright.swarm.result import build_result
 from enginewright.swarm.run import Run
 from enginewright.swarm.run_folder import RunFolder, disk_errors, hold_run, write_json
 from enginewright.swarm.run_state import SEARCH, RunState
-from enginewright.swarm.search import Search
+from enginewright.swarm.search import Search, protected_limits
 from enginewright.swarm.stages import Stages
 from enginewright.swarm.workbench import Subject, Workbench
 from enginewright.target import LoadedTarget
+
+AUDIT_SECONDS = 30.0
+"""Time that the reference engine takes to judge the confirmation's outputs, roughly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,14 +154,19 @@ def _carry_out(run: Run, hands: Hands, options: Options, start: float) -> dict[s
     bring_up(run)
     tell("phase", phase="bar")
     bar = measure_bar(run)
-    run.journal.budget.keep_for_the_end(_seconds_of_the_end(run, bar))
+    block_seconds = _block_seconds(run)
+    run.journal.budget.keep_for_the_end(
+        DELIVERY_SECONDS + LEAST_BLOCKS * block_seconds + AUDIT_SECONDS
+    )
     tell("phase", phase="search")
     patience = max(6, run.subject.target.budget.trials // 2)
     build_if_absent(run, run.state.champion())
-    reason = Search(run).run(hands.make_proposer(run, options), patience=patience)
+    reason = Search(run, protected_limits(run.subject.target, bar)).run(
+        hands.make_proposer(run, options), patience=patience
+    )
     tell("searched", reason=reason)
     tell("phase", phase="confirm")
-    confirmed = confirm_champion(run)
+    confirmed = confirm_champion(run, block_seconds=block_seconds)
     tell("phase", phase="ship")
     delivered, answer = deliver_champion(run)
     timings = run.stages.summary(time.monotonic() - start)
@@ -168,11 +181,10 @@ def _carry_out(run: Run, hands: Hands, options: Options, start: float) -> dict[s
     return result
 
 
-def _seconds_of_the_end(run: Run, bar: dict[str, dict[str, Any]]) -> float:
-    """Time that confirmation and delivery will take: measured as the bar was, several times
-    over."""
-    one_block = run.stages.total.get("bar", 0.0) / max(1, len(bar))
-    return 4.0 * one_block + 20.0
+def _block_seconds(run: Run) -> float:
+    """Time of one block of all arms: the bar's, and something for the champion's share."""
+    told = run.state.last_event("bar")
+    return 1.3 * float(told["seconds"]) if told is not None else 0.0
 
 
 def _loose(kind: str, budget: Budget, details: dict[str, Any]) -> Told:

@@ -31,6 +31,10 @@ def build_result(
         "acceptance": confirmed.acceptance,
         "accepted": all(item["holds"] for item in confirmed.acceptance),
         "trials": asdict(run.state.counts()),
+        "confirmation": {
+            "blocks": confirmed.blocks,
+            "disturbed_blocks": confirmed.disturbed_blocks,
+        },
         "champion_candidate": champion.id,
         "stopped_because": stopped_because,
         "binary": str(delivered.binary),

@@ -74,14 +74,17 @@ class RunState:
         return (self.candidate(trials[0].candidate), trials[0]) if trials else None
 
     def champion(self) -> CandidateRecord:
-        """The candidate of the last kept trial; the naive one before any was kept."""
+        """The candidate of the last kept trial that no confirmation refused; the naive one before
+        any was kept."""
+        refused = {trial.candidate for trial in self.trials(CONFIRM) if trial.verdict == "rejected"}
         kept = [
             trial
             for stage in (NAIVE, SEARCH)
             for trial in self.trials(stage)
-            if trial.verdict == "kept"
+            if trial.verdict == "kept" and trial.candidate not in refused
         ]
-        return self.candidate(kept[-1].candidate)
+        naive = self.trials(NAIVE)[0].candidate
+        return self.candidate(kept[-1].candidate if kept else naive)
 
     def pending(self) -> list[tuple[CandidateRecord, TrialRecord]]:
         """Search trials that were queued or begun and have no verdict."""

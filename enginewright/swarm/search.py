@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from dataclasses import replace
+from typing import Any
 
 from enginewright.retention import CandidateRecord, TrialRecord
 from enginewright.swarm.proposer import Proposal, Proposer
 from enginewright.swarm.run import Run
 from enginewright.swarm.run_state import SEARCH
 from enginewright.swarm.workbench import Finding
+from enginewright.target import Target
 
 KERNEL_CHECK_SECONDS = 60.0
 """Wall time of the kernel checks of one candidate; what is left over, the whole-engine gates
 judge."""
+PROTECTED = ("peak_memory_mib", "start_seconds")
+"""Metrics that a faster engine may not be bought with."""
 MOST_REPEATS = 32
 """So many proposals of plans already tried mean that the proposer has no other."""
 MOST_VOID_IN_A_ROW = 3
@@ -24,8 +27,10 @@ MOST_VOID_IN_A_ROW = 3
 class Search:
     """One run's search. All it knows is in the archive: it may be begun again at any moment."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, limits: dict[str, float]) -> None:
+        """`limits`: most allowed of protected metrics (see `protected_limits`)."""
         self._run = run
+        self._limits = limits
         self.state = run.state
         self.journal = run.journal
 
@@ -116,10 +121,7 @@ class Search:
             return wrong
         arms = replace(self._run.champion_arms(), candidate=engine)
         with self._run.stages.stage("trial", candidate.id):
-            # Drawn after the candidate is built: no prompt of the trial can have been foreseen.
-            return self._run.bench.trial(
-                self._run.subject, arms, secrets.randbits(62), self.journal.say
-            )
+            return self._run.bench.trial(self._run.subject, arms, self._limits, self.journal.say)
 
     def _no_progress(self, patience: int) -> str | None:
         verdicts = [trial.verdict for trial in self.state.trials(SEARCH)]
@@ -128,6 +130,24 @@ class Search:
         if len(verdicts) >= patience and "kept" not in verdicts[-patience:]:
             return f"the last {patience} trials kept nothing"
         return None
+
+
+def protected_limits(target: Target, bar: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """What no candidate may exceed: memory and start-up time, where the target accepts only so
+    much."""
+    limits: dict[str, float] = {}
+    for criterion in target.accept:
+        if criterion.metric not in PROTECTED or criterion.comparison != "<=":
+            continue
+        if criterion.against == "absolute":
+            limit = criterion.value
+        elif criterion.metric in bar.get(criterion.against, {}):
+            limit = criterion.value * bar[criterion.against][criterion.metric]["value"]
+        else:
+            # The arm does not tell it: the confirmation says so.
+            continue
+        limits[criterion.metric] = min(limit, limits.get(criterion.metric, limit))
+    return limits
 
 
 def _already_tried() -> Finding:

@@ -71,6 +71,12 @@ class Confirmed:
     acceptance: list[dict[str, Any]]
     """Each criterion: `metric`, `comparison`, `goal`, `against`, `value`, `low`, `high`,
     `holds`."""
+    wrong: str | None
+    """How the champion's outputs leave the target's bounds; None if they do not."""
+    blocks: int
+    """Blocks of each arm."""
+    disturbed_blocks: int
+    """Blocks during which others used the machine, though they were repeated."""
     evidence: dict[str, Any]
     """All behind it."""
 
@@ -109,11 +115,12 @@ class Workbench(Protocol):
     ) -> dict[str, dict[str, Any]]:
         """Metrics of the naive engine and each baseline, by arm: `value`, `low`, `high`, `unit`."""
 
-    def trial(self, subject: Subject, arms: Arms, seed: int, say: Say) -> Finding:
-        """The whole-engine trial of a candidate against the champion."""
+    def trial(self, subject: Subject, arms: Arms, limits: dict[str, float], say: Say) -> Finding:
+        """The whole-engine trial of a candidate against the champion. `limits`: most allowed of
+        protected metrics."""
 
-    def confirm(self, subject: Subject, arms: Arms, seed: int, say: Say) -> Confirmed:
-        """Measure champion and naive engine on fresh inputs."""
+    def confirm(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> Confirmed:
+        """Measure champion, naive engine and baselines on fresh inputs."""
 
     def deliver(
         self, subject: Subject, arms: Arms, candidate: Path, out: Path, evidence: list[str]

@@ -51,10 +51,11 @@ class Replay:
     """The verdicts of `script` in order, each `kept`, `rejected`, `void`, `not_built`, `wrong` or
     `killed`. What was asked of it is in `calls`."""
 
-    def __init__(self, script, *, naive="kept", die_at=None):
+    def __init__(self, script, *, naive="kept", die_at=None, wrong_in_the_end=None):
         self.script = list(script)
         self.naive = naive
         self.die_at = die_at
+        self.wrong_in_the_end = wrong_in_the_end
         self.calls = []
 
     def _called(self, name, *what):
@@ -91,7 +92,7 @@ class Replay:
         self._called("measure_bar")
         return {"naive": {"decode_tokens_per_s": figure(10.0, "tokens/s")}}
 
-    def trial(self, subject, arms, seed, say):
+    def trial(self, subject, arms, limits, say):
         self._called("trial", arms.champion.name, arms.candidate.name)
         assert arms.champion.exists() and arms.candidate.exists()
         verdict = self.script.pop(0)
@@ -101,7 +102,7 @@ class Replay:
             return finding("kept", "kept: 1.5x", {"value": 1.5, "low": 1.4, "high": 1.6})
         return finding(verdict, f"{verdict}: as scripted")
 
-    def confirm(self, subject, arms, seed, say):
+    def confirm(self, subject, arms, blocks, say):
         self._called("confirm", arms.champion.name)
         return Confirmed(
             naive={"decode_tokens_per_s": figure(10.0, "tokens/s")},
@@ -113,6 +114,9 @@ class Replay:
                 {"metric": "decode_tokens_per_s", "comparison": ">=", "goal": 2.0,
                  "against": "naive", "value": 3.0, "low": 2.9, "high": 3.1, "holds": True}
             ],
+            wrong="regret 3 nats" if self.wrong_in_the_end == arms.champion.name[-3:] else None,
+            blocks=blocks,
+            disturbed_blocks=0,
             evidence={},
         )  # fmt: skip
 

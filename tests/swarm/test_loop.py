@@ -176,3 +176,12 @@ def test_the_history_tells_every_verdict_and_the_loops_own_share(place):
     timings = result["timings"]
     assert 0 <= timings["own_share"] <= 1
     assert {"build", "kernel_check", "trial"} <= timings["seconds_per_candidate"].keys()
+
+
+def test_a_champion_that_is_wrong_on_fresh_inputs_makes_room_for_the_one_before(place):
+    bench = Replay(["kept", "kept"] + ["rejected"] * 4, wrong_in_the_end="002")
+    result = build(place, bench)
+    run = result["run"]
+    assert result["champion_candidate"] == f"{run}-001"
+    assert [call[1] for call in bench.named("deliver")] == [f"{run}-001"]
+    assert (place.settings.runs / run / "champion").resolve().name == f"{run}-001"

@@ -1,0 +1,58 @@
+"""`enginewright build`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from enginewright.cli.output import JsonFlag, print_json
+from enginewright.cli.progress import show_progress
+from enginewright.cli.result_table import print_result
+from enginewright.errors import EnginewrightError
+from enginewright.settings import load_settings
+from enginewright.swarm.loop import Options, build_engine_for
+from enginewright.swarm.real_hands import real_hands
+from enginewright.target import load_target
+
+
+def build(
+    target: Annotated[Path, typer.Argument(help="A target file; `init` writes one.")],
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start a new run though an unfinished one could go on.")
+    ] = False,
+    warm: Annotated[
+        bool, typer.Option("--warm/--no-warm", help="Begin with what memory proposes.")
+    ] = True,
+    as_json: JsonFlag = False,
+) -> int:
+    """Build a verified engine for a target, make it faster within the budget, and ship it.
+
+    Killed or interrupted, the same command goes on where it stopped. Ends with 8 if an engine was
+    shipped that misses a criterion of the target.
+    """
+    loaded = load_target(target)
+    settings = load_settings()
+    with real_hands(settings) as hands, show_progress(loaded.target) as listener:
+        try:
+            result = build_engine_for(
+                loaded,
+                settings,
+                hands,
+                options=Options(fresh=fresh, warm=warm),
+                listener=listener,
+            )
+        except EnginewrightError as error:
+            if error.hint is None:
+                error.hint = "the same command goes on where this run stopped"
+            raise
+    if as_json:
+        print_json(result)
+    else:
+        print_result(result)
+    return 0 if result["accepted"] else MISSED
+
+
+MISSED = 8
+"""Exit code: an engine was shipped, but a criterion does not hold."""

@@ -1,0 +1,92 @@
+"""The table at the end of a build."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+ROWS = (
+    "decode_tokens_per_s",
+    "prefill_tokens_per_s",
+    "ttft_ms",
+    "texts_per_s",
+    "request_ms",
+    "peak_memory_mib",
+    "start_seconds",
+)
+"""Metrics that the table shows, where the model has them."""
+
+
+def print_result(result: dict[str, Any]) -> None:
+    """Naive engine, baselines and champion; criteria; trials; where things lie."""
+    console = Console()
+    console.print(_engines(result))
+    speed = result["speedup"]
+    console.print(
+        f"champion {result['champion_candidate']}: [bold]{speed['value']:.2f}x[/bold] the naive "
+        f"engine ({speed['low']:.2f} to {speed['high']:.2f}); "
+        f"{_percent(result['floor_share'])} of this machine's floor"
+    )
+    if result["acceptance"]:
+        console.print(_criteria(result["acceptance"]))
+    trials = result["trials"]
+    console.print(
+        f"trials: {trials['kept']} kept, {trials['rejected']} rejected, {trials['void']} void; "
+        f"{result['stopped_because']}"
+    )
+    _print_timings(console, result["timings"])
+    answer = result["answer"]
+    console.print(f"asked   {answer['request']}", markup=False)
+    console.print(f"answer  {answer['answer']}", markup=False)
+    for name in ("binary", "report"):
+        console.print(f"{name:7} {result[name]}", markup=False, soft_wrap=True)
+
+
+def _engines(result: dict[str, Any]) -> Table:
+    arms = {"naive": result["naive"], **result["baselines"], "champion": result["champion"]}
+    table = Table("metric", *arms, "unit", box=None, header_style="bold")
+    for name in ROWS:
+        if any(name in metrics for metrics in arms.values()):
+            unit = next(held[name]["unit"] for held in arms.values() if name in held)
+            cells = [_figure(metrics.get(name)) for metrics in arms.values()]
+            table.add_row(name, *cells, unit)
+    return table
+
+
+def _criteria(acceptance: list[dict[str, Any]]) -> Table:
+    table = Table("criterion", "goal", "found", "", box=None, header_style="bold")
+    for item in acceptance:
+        against = item.get("against") or "absolute"
+        of = "" if against == "absolute" else f" x {against}"
+        holds = "[green]holds[/green]" if item["holds"] else "[red]missed[/red]"
+        goal = f"{item['comparison']} {item['goal']:g}{of}"
+        table.add_row(item["metric"], goal, _figure(item), holds)
+    return table
+
+
+def _print_timings(console: Console, timings: dict[str, Any]) -> None:
+    each = timings["seconds_per_candidate"]
+    if each:
+        parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in each.items())
+        console.print(f"seconds a candidate: {parts}")
+    share = timings["own_share"]
+    if share is not None:
+        console.print(
+            f"the loop's own time: {share:.1%} of {timings['wall_seconds']:.0f} s wall "
+            f"({timings['own_cpu_seconds']:.1f} s of processor)"
+        )
+
+
+def _figure(held: dict[str, Any] | None) -> str:
+    if held is None or held.get("value") is None:
+        return "-"
+    text = f"{held['value']:.4g}"
+    if held.get("low") is None or held.get("high") is None:
+        return text
+    return f"{text} ({held['low']:.4g} to {held['high']:.4g})"
+
+
+def _percent(held: dict[str, Any]) -> str:
+    return "unknown share" if held.get("value") is None else f"{held['value']:.0%}"
