@@ -60,7 +60,9 @@ def candidates_and_trials():
                 candidate=name,
                 stage="search",
                 verdict=verdict,
-                reason={"kept": "faster", "rejected": "slower", "void": "machine busy"}[verdict],
+                reason={"kept": "kept: faster", "rejected": "slower", "void": "machine busy"}[
+                    verdict
+                ],
                 evidence=f"{number:064x}",
                 effect=None if verdict == "void" else estimate(value, "x"),
             )

@@ -103,6 +103,7 @@ def test_the_page_tells_figures_intervals_and_verdicts(page):
         "≥ 2.00 11.6 11.4 to 11.8 yes",
         "≤ 60.0 61.0 59.0 to 63.0 no",
         "llama.cpp",
+        "kept faster",
         "machine busy",
         "5 kept, 16 rejected, 4 void",
         "Some Processor",

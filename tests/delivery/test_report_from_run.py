@@ -115,7 +115,7 @@ def test_an_unfinished_run_tells_what_it_has_and_what_is_missing(place):
     assert material.trials[1].effect.value == 9.0
     assert material.trials[2].effect is None
     notes = " ".join(material.notes)
-    assert "is running" in notes
+    assert "This run has not finished" in notes
     assert "no confirmation" in notes
     assert "not profiled" in notes
     assert "unfinished" in render_report(material)

@@ -52,6 +52,7 @@ def speedup_figure(material: ReportMaterial) -> str | None:
             plain_log_ticks(axes.yaxis, *axes.get_ylim(), most=4 if axes is not panels[0] else 7)
         foot = panels[-1]
         _rail(foot, [step.order for step in steps if step.speedup is None])
+        foot.xaxis.set_major_locator(MaxNLocator(integer=True))
         foot.set_xlabel("trial, in the order finished")
         panels[0].set_ylabel("speed over the naive engine")
         handles = {

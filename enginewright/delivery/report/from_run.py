@@ -59,7 +59,8 @@ def material_from_run(
     trials = _trials(archive, store, run.id, events)
     notes = list(result.get("notes", ()))
     if state != "finished":
-        notes.append(f"This run is {state}: what is below is what is known so far.")
+        how = "has not finished" if state == "running" else f"was {state}"
+        notes.append(f"This run {how}: what is below is what is known of it.")
     if not result.get("speedup"):
         notes.append("There is no confirmation yet: no figure here was taken on fresh inputs.")
     if not isinstance(profile, list):

@@ -156,6 +156,8 @@ def _rows(material: ReportMaterial) -> list[dict[str, Any]]:
         rows.append(
             {
                 "trial": trial,
+                # The judge's line begins with the verdict, which has a place of its own.
+                "reason": (trial.reason or "").removeprefix(f"{trial.verdict}: "),
                 "tactic": entry.tactic if entry else "",
                 "hypothesis": entry.hypothesis if entry else "",
                 # The first engine is compared with none, so a prediction of it says nothing.
