@@ -18,6 +18,9 @@ def estimate(value, unit="", spread=0.03):
     return Estimate(value=value, low=value * (1 - spread), high=value * (1 + spread), unit=unit)
 
 
+REASONS = {"kept": "kept: faster", "rejected": "slower", "void": "machine busy"}
+
+
 def candidates_and_trials():
     tactics = ["big_step", "tile", "unroll", "fuse <norms>", "prefetch", "layout", "spin"]
     candidates = [
