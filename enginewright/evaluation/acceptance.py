@@ -9,7 +9,7 @@ from typing import Any, Literal
 from enginewright.evaluation.floors import Floor, floor_values
 from enginewright.evaluation.measurement import Measured
 from enginewright.evaluation.metrics import geometric_mean
-from enginewright.target import Criterion, Target, metric_rule
+from enginewright.target import METRICS, Criterion, Target, metric_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +101,19 @@ def floor_value(metric: str, target: Target, floors: Mapping[str, Floor]) -> flo
     }
     known = [bound for bound in bounds.values() if bound is not None]
     return geometric_mean(known) if known and len(known) == len(bounds) else None
+
+
+def best_values(target: Target, floors: Mapping[str, Floor]) -> dict[str, float]:
+    """Bounds of every metric that has one, by name (`ttft_ms`, `chat.ttft_ms`): what
+    `target.check_possible` wants."""
+    values = {}
+    for name, rule in METRICS.items():
+        scenarios = [f"{held.name}." for held in target.workload.scenario]
+        for prefix in ("", *scenarios) if rule.by_scenario else ():
+            bound = floor_value(f"{prefix}{name}", target, floors)
+            if bound is not None:
+                values[f"{prefix}{name}"] = bound
+    return values
 
 
 def _result(

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from enginewright.errors import MachineError, TargetError
+from enginewright.evaluation.acceptance import best_values
+from enginewright.evaluation.floors import target_floors
 from enginewright.model import Checkpoint, inspect_checkpoint, write_engine_inputs
 from enginewright.plan import Allowed, load_library
 from enginewright.settings import Settings
 from enginewright.swarm.workbench import Subject
-from enginewright.target import LoadedTarget, probe_machine, threads_for
+from enginewright.target import LoadedTarget, check_possible, probe_machine, threads_for
 
 
 def read_subject(
@@ -46,6 +48,8 @@ def read_subject(
         f"{machine.processor}: {machine.cores} cores, "
         f"{machine.read_bytes_per_second(threads) / 1e9:.1f} GB/s read with {threads} threads"
     )
+    floors = target_floors(graph, target, machine)
+    check_possible(target, best_values(target, floors), str(loaded.source))
     library = load_library(settings.kernels)
     subject = Subject(
         target=target,

@@ -1,6 +1,6 @@
 """The target: what the user asks for, and the machine it is asked of."""
 
-from enginewright.target.criteria import known_metrics
+from enginewright.target.criteria import check_possible, known_metrics
 from enginewright.target.hardware import Machine, probe_machine
 from enginewright.target.load import json_schema, load_target
 from enginewright.target.metric_names import METRICS, MetricRule, metric_rule
@@ -33,6 +33,7 @@ __all__ = [
     "Scenario",
     "Target",
     "Workload",
+    "check_possible",
     "json_schema",
     "known_metrics",
     "load_target",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import re
 import tomllib
 from pathlib import Path
 from types import UnionType
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from enginewright.errors import TargetError
 from enginewright.target.criteria import check_criteria
+from enginewright.target.lines import Places
 from enginewright.target.records import LoadedTarget, Target
 
 
@@ -40,8 +40,20 @@ def load_target(path: Path) -> LoadedTarget:
         target = Target.model_validate(_tuples(document))
     except ValidationError as error:
         raise _explain(path, text, error) from error
-    check_criteria(target, str(path))
+    check_criteria(target, Places(str(path), text))
+    target = _with_place(target, path.parent)
     return LoadedTarget(target=target, source=path, sha256=hashlib.sha256(content).hexdigest())
+
+
+def _with_place(target: Target, folder: Path) -> Target:
+    """A relative checkpoint lies beside the target file, if it is there; else where the command
+    runs."""
+    checkpoint = target.model.checkpoint
+    beside = folder / checkpoint
+    if checkpoint.startswith("package:") or not beside.exists():
+        return target
+    model = target.model.model_copy(update={"checkpoint": str(beside)})
+    return target.model_copy(update={"model": model})
 
 
 def json_schema() -> dict[str, Any]:
@@ -65,8 +77,9 @@ def _explain(path: Path, text: str, error: ValidationError) -> TargetError:
     parts = [part for part in first["loc"] if isinstance(part, str) and part not in _UNION_TAGS]
     field = ".".join(str(part) for part in first["loc"] if part not in _UNION_TAGS)
     key = parts[-1] if parts else ""
-    line = _line_of(text, key)
-    place = f"{path}:{line}" if line else str(path)
+    place = Places(str(path), text).at(
+        tuple(part for part in first["loc"] if part not in _UNION_TAGS)
+    )
     if first["type"] == "extra_forbidden":
         known = _fields_at(first["loc"][:-1])
         nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
@@ -81,15 +94,6 @@ def _explain(path: Path, text: str, error: ValidationError) -> TargetError:
 
 
 _UNION_TAGS = frozenset({"literal['auto']", "constrained-int", "int", "tuple[str, ...]"})
-
-
-def _line_of(text: str, key: str) -> int | None:
-    """The first line that sets `key` or opens a table of that name."""
-    pattern = rf"^\s*(?:\[+\s*(?:\w+\.)*{re.escape(key)}\s*\]+|{re.escape(key)}\s*=)"
-    for number, line in enumerate(text.splitlines(), start=1):
-        if key and re.match(pattern, line):
-            return number
-    return None
 
 
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:

@@ -15,14 +15,17 @@ Comparison = Literal[">=", "<="]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+    )
 
 
 class Model(_Record):
     """`[model]`: which checkpoint."""
 
     checkpoint: str = Field(min_length=1)
-    """A .gguf file, a folder of safetensors, or `package:NAME/PATH` inside an installed package."""
+    """A .gguf file, a folder of safetensors, or `package:NAME/PATH` inside an installed package.
+    A relative path starts at the target file's folder, or else at the working directory."""
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{8,64}$")
     """First digits of the weights' digest; the build stops when they differ."""
 
@@ -41,7 +44,7 @@ class Scenario(_Record):
 
     name: str = Field(pattern="^[a-z0-9][a-z0-9-]*$")
     """Names the scenario's metrics."""
-    prompt_tokens: int = Field(ge=1, le=1_000_000)
+    prompt_tokens: int = Field(ge=4, le=1_000_000)
     """Tokens of each prompt or text."""
     output_tokens: int = Field(default=0, ge=0, le=1_000_000)
     """Tokens to generate; 0 for encoders."""
@@ -56,9 +59,14 @@ class Scenario(_Record):
 class Workload(_Record):
     """`[workload]`: what the engine must be good at."""
 
-    objective: Literal["request_ms", "ttft_ms", "decode_tokens_per_s", "prefill_tokens_per_s"] = (
-        "request_ms"
-    )
+    objective: Literal[
+        "request_ms",
+        "ttft_ms",
+        "decode_tokens_per_s",
+        "prefill_tokens_per_s",
+        "throughput_tokens_per_s",
+        "texts_per_s",
+    ] = "request_ms"
     """What the loop improves: the geometric mean of this metric over the scenarios."""
     scenario: tuple[Scenario, ...] = Field(min_length=1)
     """Kinds of requests."""
@@ -97,10 +105,10 @@ class Baseline(_Record):
 
     name: str = Field(pattern="^[a-z0-9][a-z0-9._-]*$")
     """What criteria call it."""
-    url: str | None = None
+    url: str | None = Field(default=None, min_length=8)
     """Base URL of a running OpenAI-compatible server."""
     command: tuple[str, ...] | None = None
-    """Command that starts one; `{port}` and `{checkpoint}` are filled in."""
+    """Command that starts one; `{port}`, `{checkpoint}` and `{threads}` are filled in."""
     model: str | None = None
     """Model name that it expects."""
     start_seconds: float = Field(default=120.0, gt=0)

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from enginewright.errors import TargetError
-from enginewright.target import json_schema, load_target, threads_for, write_target
+from enginewright.target import (
+    check_possible,
+    json_schema,
+    load_target,
+    threads_for,
+    write_target,
+)
 
 TARGETS = sorted((Path(__file__).parents[2] / "targets").glob("*.toml"))
 GOOD = """\
@@ -144,3 +150,83 @@ def test_the_schema_names_every_table() -> None:
     assert {"name", "model", "workload", "accept", "numerics", "baseline", "budget"} <= set(
         schema["properties"]
     )
+
+
+def test_the_line_is_that_of_the_scenario_at_fault(tmp_path: Path) -> None:
+    second = """
+[[workload.scenario]]
+name = "chat"
+prompt_tokens = 64
+output_tokens = 16
+
+[budget]"""
+    text = refusal(tmp_path, "\n[budget]", second)
+    assert "target.toml:19: `workload.scenario.1.name` is 'chat' twice" in text
+
+
+def test_a_wrong_criterion_is_named_with_its_line(tmp_path: Path) -> None:
+    text = refusal(tmp_path, 'against = "naive"', 'against = "naif"')
+    assert "target.toml:16: `accept.0.against` is 'naif'" in text
+
+
+@pytest.mark.parametrize(
+    ("added", "expected"),
+    [
+        (
+            '[numerics]\nallow = ["activations_q8"]\nregret_nats = 1.0',
+            "`regret_mean_nats` is missing",
+        ),
+        ('[numerics]\nallow = ["activation_q8"]', "`numerics.allow.0` is 'activation_q8'"),
+        ('[[baseline]]\nname = "naive"\nurl = "http://x:1"', "may not be 'naive'"),
+        ('[[baseline]]\nname = "a"\nurl = "localhost:8000"', "write http://HOST:PORT"),
+        ('[[baseline]]\nname = "a"\ncommand = ["serve"]', "has no {port}"),
+        (
+            '[[baseline]]\nname = "a"\nurl = "http://x:1"\n[[accept]]\nmetric = "peak_memory_mib"\n'
+            'comparison = "<="\nvalue = 1\nagainst = "a"',
+            "cannot be measured",
+        ),
+        (
+            '[[accept]]\nmetric = "regret_nats"\ncomparison = "<="\nvalue = 2.0',
+            "[numerics] rejects all beyond",
+        ),
+        (
+            '[[accept]]\nmetric = "start_seconds"\ncomparison = ">="\nvalue = 1\nagainst = "floor"',
+            "start_seconds has none",
+        ),
+        (
+            '[[accept]]\nmetric = "ttft_ms"\ncomparison = "<="\nvalue = 0.5\nagainst = "floor"',
+            "more of the floor is better",
+        ),
+        (
+            '[[accept]]\nmetric = "floor_share"\ncomparison = ">="\nvalue = 0.5\nagainst = "naive"',
+            "stands for itself",
+        ),
+        (
+            '[[accept]]\nmetric = "decode_tokens_per_s"\ncomparison = ">="\nvalue = 2\n'
+            'against = "naive"',
+            "repeats a criterion",
+        ),
+    ],
+)
+def test_sections_that_contradict_the_rest_are_refused(
+    tmp_path: Path, added: str, expected: str
+) -> None:
+    assert expected in refusal(tmp_path, "\n[budget]", f"\n{added}\n\n[budget]")
+
+
+def test_a_goal_beyond_the_machine_is_refused_with_what_is_possible(tmp_path: Path) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(GOOD.replace('against = "naive"', 'against = "absolute"'))
+    target = load_target(path).target
+    check_possible(target, {"decode_tokens_per_s": 1.6}, "target.toml")
+    check_possible(target, {}, "target.toml")
+    with pytest.raises(TargetError, match=r"allow decode_tokens_per_s of 1.4 tokens/s at best"):
+        check_possible(target, {"decode_tokens_per_s": 1.4}, "target.toml")
+
+
+def test_a_checkpoint_beside_the_target_is_found_from_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "target.toml"
+    path.write_text(GOOD)
+    assert load_target(path).target.model.checkpoint == "model.gguf"
+    (tmp_path / "model.gguf").touch()
+    assert load_target(path).target.model.checkpoint == str(tmp_path / "model.gguf")
