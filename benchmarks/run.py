@@ -170,6 +170,10 @@ def commands(arguments: argparse.Namespace) -> list[list[str]]:
         script = [str(HERE / "minilm_onnxruntime.py"), str(engine)]
         peer = ["--peer-python", str(arguments.onnxruntime_python)]
         found.append([*script, *peer, "--models", str(arguments.onnx_models), *shared])
+    finished = [Path(command[1]).parents[1] for command in found]
+    finished = [run for run in finished if (run / "result.json").is_file()]
+    if finished:
+        found.append([str(HERE / "factory.py"), *map(str, finished)])
     return found
 
 

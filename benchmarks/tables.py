@@ -63,17 +63,63 @@ def machine_line(machine: dict[str, Any]) -> str:
     )
 
 
+def factory_table(records: list[dict[str, Any]]) -> str:
+    """The factory's own runs, one a line."""
+    lines = [
+        "### The factory",
+        "",
+        "Runs of `enginewright build`: what the champion gained on fresh inputs, and what finding it "
+        "cost.",
+        "",
+        "| target | champion / naive | share of the floor | kept, rejected, void | seconds a "
+        "candidate: build, check, trial | wall time | the loop's own |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [factory_row(record) for record in records]
+    machines = dict.fromkeys(
+        f"{record['machine']['processor']}, {record['machine']['cores']} cores, "
+        f"{record['machine']['kernel']}; run {record['run']}, {record['finished']}."
+        for record in records
+    )
+    return "\n".join([*lines, "", *machines, ""])
+
+
+def factory_row(record: dict[str, Any]) -> str:
+    """One run."""
+    timings = record["timings"]
+    seconds = timings["seconds_per_candidate"]
+    cost = ", ".join(f"{seconds.get(name, 0.0):.1f}" for name in ("build", "kernel_check", "trial"))
+    trials = ", ".join(str(record["trials"][name]) for name in ("kept", "rejected", "void"))
+    return (
+        f"| {record['target']} | {with_interval(record['speedup'], '{:.2f}')} | "
+        f"{with_interval(record['floor_share'], '{:.0%}')} | {trials} | {cost} | "
+        f"{timings['wall_seconds'] / 60:.1f} min | {timings['own_share']:.1%} |"
+    )
+
+
+def with_interval(held: dict[str, Any], form: str) -> str:
+    """A value, and its interval if it has one."""
+    value = form.format(held["value"])
+    if held.get("low") is None or held.get("high") is None:
+        return value
+    return f"{value} ({form.format(held['low'])} – {form.format(held['high'])})"
+
+
 def all_tables(results: Path) -> str:
-    """Every result file, in the order of names, more threads first."""
-    records = []
+    """Every result file: peers in the order of names, more threads first; then the factory."""
+    peers, factory = [], []
     for path in sorted(results.glob("*.json")):
         record = json.loads(path.read_text())
+        if record.get("kind") == "factory":
+            factory.append(record)
+            continue
         name = path.name.removesuffix(f".{record['threads']}-threads.json")
-        records.append((name, -int(record["threads"]), record))
-    records.sort(key=lambda held: held[:2])
-    if not records:
-        return NONE_YET
-    return "\n".join(section(record, name) for name, _, record in records)
+        peers.append((name, -int(record["threads"]), record))
+    peers.sort(key=lambda held: held[:2])
+    found = [section(record, name) for name, _, record in peers]
+    if factory:
+        found.append(factory_table(factory))
+    return "\n".join(found) or NONE_YET
 
 
 def with_tables(readme: str, tables: str) -> str:

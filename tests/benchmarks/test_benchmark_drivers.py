@@ -48,6 +48,38 @@ def test_tables_tell_machine_load_and_every_comparison(tmp_path):
     assert "| decode (tokens/s) | 200 | 100 | 2.00 | 1.90 – 2.10 | 15 |" in done.stdout
 
 
+def test_a_finished_run_becomes_a_line_of_the_factorys_table(tmp_path):
+    run = tmp_path / "r1"
+    run.mkdir()
+    (run / "machine.json").write_text(json.dumps({"processor": "P", "cores": 2, "kernel": "L"}))
+    done = python("import sys, pathlib, factory; factory.record_of(pathlib.Path(sys.argv[1]))",
+                  str(run), code=True)  # fmt: skip
+    assert done.returncode == 1
+    assert "the run has not finished" in done.stderr
+    (run / "result.json").write_text(
+        json.dumps(
+            {
+                "run": "r1", "target": "tiny", "acceptance": [],
+                "speedup": {"value": 9.0, "low": 8.0, "high": 10.0},
+                "floor_share": {"value": 0.5, "low": None, "high": None},
+                "trials": {"kept": 1, "rejected": 2, "void": 3},
+                "timings": {
+                    "wall_seconds": 300.0, "own_share": 0.021,
+                    "seconds_per_candidate": {"build": 1.5, "kernel_check": 2.0, "trial": 30.0},
+                },
+            }
+        )
+    )  # fmt: skip
+    code = (
+        "import sys, pathlib, factory, tables;"
+        "print(tables.factory_table([factory.record_of(pathlib.Path(sys.argv[1]))]))"
+    )
+    done = python(code, str(run), code=True)
+    line = "| tiny | 9.00 (8.00 – 10.00) | 50% | 1, 2, 3 | 1.5, 2.0, 30.0 | 5.0 min | 2.1% |"
+    assert line in done.stdout, done.stderr
+    assert "P, 2 cores, L; run r1, " in done.stdout
+
+
 def test_a_readme_without_markers_is_refused():
     done = python("import tables; tables.with_tables('nothing', '')", code=True)
     assert done.returncode == 1
