@@ -68,8 +68,8 @@ def factory_table(records: list[dict[str, Any]]) -> str:
     lines = [
         "### The factory",
         "",
-        "Runs of `enginewright build`: what the champion gained on fresh inputs, and what finding it "
-        "cost.",
+        "Runs of `enginewright build`: what the champion gained on fresh inputs, and what finding "
+        "it cost.",
         "",
         "| target | champion / naive | share of the floor | kept, rejected, void | seconds a "
         "candidate: build, check, trial | wall time | the loop's own |",
