@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
 # Typer carries its own copy of click: the plain package's classes are not what it raises.
 from typer._click.exceptions import ClickException
 
+from enginewright.cli.bench import bench
 from enginewright.cli.build import build
+from enginewright.cli.diff import diff
 from enginewright.cli.doctor import doctor
+from enginewright.cli.init import init
 from enginewright.cli.inspect import inspect
 from enginewright.cli.log import log
+from enginewright.cli.report import report
+from enginewright.cli.serve import serve
+from enginewright.cli.ship import ship
 from enginewright.cli.show import show
+from enginewright.cli.target import target
 from enginewright.errors import EnginewrightError
 
 app = typer.Typer(
@@ -22,8 +31,25 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _command in (build, inspect, log, show, doctor):
+for _command in (init, inspect, build, log, show, diff, report, serve, bench, ship, doctor):
     app.command()(_command)
+app.add_typer(target, name="target")
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"enginewright {version('enginewright')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    is_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    pass
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -33,6 +59,9 @@ def main(arguments: list[str] | None = None) -> None:
     except EnginewrightError as error:
         _stop(error.message, error.hint, error.exit_code)
     except ClickException as error:
+        if not error.format_message():
+            # No arguments: the help has been printed.
+            sys.exit(error.exit_code)
         _stop(error.format_message(), "`--help` lists the options", error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _stop("interrupted", None, 130)

@@ -12,8 +12,6 @@ from enginewright.cli.progress import show_progress
 from enginewright.cli.result_table import print_result
 from enginewright.errors import EnginewrightError
 from enginewright.settings import load_settings
-from enginewright.swarm.loop import Options, build_engine_for
-from enginewright.swarm.real_hands import real_hands
 from enginewright.target import load_target
 
 
@@ -32,6 +30,10 @@ def build(
     Killed or interrupted, the same command goes on where it stopped. Ends with 8 if an engine was
     shipped that misses a criterion of the target.
     """
+    # Imported when asked for: together they take seconds.
+    from enginewright.swarm.loop import Options, build_engine_for
+    from enginewright.swarm.real_hands import real_hands
+
     loaded = load_target(target)
     settings = load_settings()
     with real_hands(settings) as hands, show_progress(loaded.target) as listener:

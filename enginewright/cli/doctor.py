@@ -3,73 +3,185 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from enginewright.cli.output import JsonFlag, print_json, print_rows
 from enginewright.settings import load_settings
 
-_LEAST_FREE_BYTES = 2 << 30
+LEAST_FREE_BYTES = 2 << 30
+"""Room for objects, engines and a shipped copy of small weights."""
+LEAST_RUST = (1, 95)
+"""Oldest compiler that the workspace and the kernels are written for."""
+_RUST_HINT = "install Rust 1.95 or later: https://rustup.rs"
+_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "asimd", "asimddp")
+"""Processor features that kernels of the library ask for."""
 
 
 def doctor(as_json: JsonFlag = False) -> None:
-    """Say what this machine has and lacks, and what to install."""
+    """Say what this machine has and lacks, and what to install. Ends with 5 if something needed
+    lacks."""
     settings = load_settings()
+    probe = _probe(settings.engine_program)
     checks = [
-        _program("rustc", "install Rust 1.95 or later: https://rustup.rs"),
-        _program("cargo", "install Rust 1.95 or later: https://rustup.rs"),
+        _rust("rustc"),
+        _rust("cargo"),
+        _linker(),
         _disk(settings.home),
-        _host(settings.engine_program),
-        _program("bwrap", "install bubblewrap to run candidates in a sandbox", is_needed=False),
-        _program("nvidia-smi", "no GPU is needed by this version", is_needed=False),
+        probe["check"],
+        *_machine(probe["found"]),
+        _sandbox(),
+        _gpu(),
     ]
     is_able = all(check["ok"] for check in checks if check["needed"])
     if as_json:
-        print_json({"able": is_able, "checks": checks})
+        print_json({"able": is_able, "checks": checks, "machine": probe["found"]})
     else:
-        rows = (
-            ("ok" if held["ok"] else "lacks", held["name"], held["found"], held["hint"])
-            for held in checks
-        )
+        rows = ((_mark(held), held["name"], held["found"], held["hint"]) for held in checks)
         print_rows(("", "what", "found", "to do"), rows)
+        if is_able:
+            Console().print("This machine can build engines.")
     if not is_able:
         raise SystemExit(5)
+
+
+def _mark(check: dict[str, Any]) -> str:
+    if check["ok"]:
+        return "[green]ok[/green]"
+    return "[red]lacks[/red]" if check["needed"] else "[dim]without[/dim]"
 
 
 def _check(name: str, found: Any, hint: str | None, *, is_needed: bool = True) -> dict[str, Any]:
     return {"name": name, "ok": hint is None, "needed": is_needed, "found": found, "hint": hint}
 
 
-def _program(name: str, hint: str, *, is_needed: bool = True) -> dict[str, Any]:
-    path = shutil.which(name)
+def _said(*command: str) -> tuple[int, str] | None:
+    """Exit code and output; None if there is no such program, or it does not end."""
+    path = shutil.which(command[0])
     if path is None:
-        return _check(name, None, hint, is_needed=is_needed)
-    if name == "nvidia-smi":
-        return _check(name, path, None, is_needed=is_needed)
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        return _check(name, f"{path} ends with {answer.returncode}", hint, is_needed=is_needed)
-    return _check(name, answer.stdout.strip(), None, is_needed=is_needed)
+        return None
+    try:
+        done = subprocess.run(
+            [path, *command[1:]], capture_output=True, text=True, check=False, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.returncode, (done.stdout or done.stderr).strip()
+
+
+def _rust(name: str) -> dict[str, Any]:
+    said = _said(name, "--version")
+    if said is None:
+        return _check(name, None, _RUST_HINT)
+    code, text = said
+    if code != 0:
+        return _check(name, f"ends with {code}", _RUST_HINT)
+    numbers = re.search(r"(\d+)\.(\d+)", text)
+    is_recent = numbers is not None and (int(numbers[1]), int(numbers[2])) >= LEAST_RUST
+    return _check(name, text, None if is_recent else "update Rust: rustup update stable")
+
+
+def _linker() -> dict[str, Any]:
+    for name in ("cc", "gcc", "clang"):
+        said = _said(name, "--version")
+        if said is not None and said[0] == 0:
+            return _check("linker", said[1].splitlines()[0], None)
+    return _check("linker", None, "install a C compiler: apt install gcc, or dnf install gcc")
 
 
 def _disk(home: Path) -> dict[str, Any]:
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     free = shutil.disk_usage(place).free
-    hint = None if free >= _LEAST_FREE_BYTES else f"free 2 GiB at {place}"
-    return _check("disk", f"{free / 2**30:.1f} GiB free", hint)
+    hint = None if free >= LEAST_FREE_BYTES else f"free 2 GiB at {place}"
+    return _check("disk", f"{free / 2**30:.1f} GiB free at {place}", hint)
 
 
-def _host(program: Path) -> dict[str, Any]:
+def _probe(program: Path) -> dict[str, Any]:
+    """What the host program measures, and whether it could."""
+
+    def failed(found: str | None, hint: str) -> dict[str, Any]:
+        return {"check": _check("engine host", found, hint), "found": None}
+
     if not program.exists():
-        return _check("engine host", None, "run `make setup`, which builds it")
+        return failed(None, "run `make setup`, which builds it")
     try:
         answer = subprocess.run(
             [program, "probe"], capture_output=True, text=True, check=False, timeout=120
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return _check("engine host", str(error), "build it again with `make setup`")
+        return failed(str(error), "build it again with `make setup`")
     if answer.returncode != 0:
-        return _check("engine host", answer.stderr.strip(), "build it again with `make setup`")
-    return _check("engine host", json.loads(answer.stdout), None)
+        return failed(answer.stderr.strip(), "build it again with `make setup`")
+    return {
+        "check": _check("engine host", str(program), None),
+        "found": json.loads(answer.stdout),
+    }
+
+
+def _machine(probe: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Processor, SIMD, caches, memory and measured rates."""
+    if probe is None:
+        return []
+    features = [name for name in _FEATURES if name in probe["features"]]
+    is_fast = "avx2" in features and "fma" in features
+    simd_hint = None if is_fast else "AVX2 and FMA are absent: only the plain kernels will run"
+    caches = ", ".join(
+        f"L{cache['level']} {cache['kind']} {_size(cache['bytes'])}" for cache in probe["caches"]
+    )
+    memory = probe["memory"]
+    return [
+        _check("processor", f"{probe['processor']}, {probe['cores']} cores usable", None),
+        _check("SIMD", " ".join(features) or "none", simd_hint, is_needed=False),
+        _check("caches", caches or "unknown", None, is_needed=False),
+        _check(
+            "memory",
+            f"{_size(memory['available_bytes'])} of {_size(memory['total_bytes'])} available",
+            None,
+        ),
+        _check("read bandwidth", _rates(probe["read_bandwidth"], "bytes_per_second", "GB/s"), None),
+        _check("peak float32", _rates(probe["peak_f32"], "flops_per_second", "GFLOP/s"), None),
+        _check("huge pages", probe["huge_pages"], None, is_needed=False),
+    ]
+
+
+def _rates(rates: list[dict[str, Any]], name: str, unit: str) -> str:
+    return ", ".join(
+        f"{rate[name] / 1e9:.1f} {unit} with {rate['threads']} "
+        f"thread{'' if rate['threads'] == 1 else 's'} (best {rate['best'] / 1e9:.1f})"
+        for rate in rates
+    )
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}".replace(".0 ", " ")
+    return f"{count / 2**10:.0f} KiB"
+
+
+def _sandbox() -> dict[str, Any]:
+    """How far candidates are kept apart from the rest of the machine."""
+    said = _said("bwrap", "--version")
+    processes = "processes of their own with time limits and a bare environment"
+    if said is None or said[0] != 0:
+        hint = "install bubblewrap (apt install bubblewrap): needed for candidates of strangers"
+        return _check("sandbox", f"level 1: {processes}", hint, is_needed=False)
+    works = _said("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true")
+    if works is None or works[0] != 0:
+        hint = "allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1"
+        return _check("sandbox", f"level 1: {processes}; bwrap fails", hint, is_needed=False)
+    return _check("sandbox", f"level 1: {processes}; {said[1]} is here", None, is_needed=False)
+
+
+def _gpu() -> dict[str, Any]:
+    said = _said("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
+    if said is None or said[0] != 0 or not said[1]:
+        return _check(
+            "GPU", None, "none is needed: this version builds for processors", is_needed=False
+        )
+    return _check("GPU", "; ".join(said[1].splitlines()), None, is_needed=False)

@@ -22,15 +22,7 @@ ROWS = (
 def print_result(result: dict[str, Any]) -> None:
     """Naive engine, baselines and champion; criteria; trials; where things lie."""
     console = Console()
-    console.print(_engines(result))
-    speed = result["speedup"]
-    console.print(
-        f"champion {result['champion_candidate']}: [bold]{speed['value']:.2f}x[/bold] the naive "
-        f"engine ({speed['low']:.2f} to {speed['high']:.2f}); "
-        f"{_percent(result['floor_share'])} of this machine's floor"
-    )
-    if result["acceptance"]:
-        console.print(_criteria(result["acceptance"]))
+    print_comparison(result)
     trials = result["trials"]
     console.print(
         f"trials: {trials['kept']} kept, {trials['rejected']} rejected, {trials['void']} void; "
@@ -42,6 +34,27 @@ def print_result(result: dict[str, Any]) -> None:
     console.print(f"answer  {answer['answer']}", markup=False)
     for name in ("binary", "report"):
         console.print(f"{name:7} {result[name]}", markup=False, soft_wrap=True)
+
+
+def print_comparison(result: dict[str, Any]) -> None:
+    """Naive engine, baselines and champion side by side, and the criteria."""
+    console = Console()
+    console.print(_engines(result))
+    speed = result["speedup"]
+    console.print(
+        f"champion {result['champion_candidate']}: [bold]{speed['value']:.2f}x[/bold] the naive "
+        f"engine ({speed['low']:.2f} to {speed['high']:.2f}); "
+        f"{_percent(result['floor_share'])} of this machine's floor"
+    )
+    if result["acceptance"]:
+        console.print(_criteria(result["acceptance"]))
+    disturbed = result["confirmation"]["disturbed_blocks"]
+    if disturbed:
+        blocks = result["confirmation"]["blocks"]
+        console.print(
+            f"[yellow]others used this machine during {disturbed} of {blocks} blocks: the figures "
+            "are noisy[/yellow]"
+        )
 
 
 def _engines(result: dict[str, Any]) -> Table:
