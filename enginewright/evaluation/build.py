@@ -1,4 +1,5 @@
-"""From a candidate folder to an engine folder: every kernel compiled, once for each set of constants.
+"""From a candidate folder to an engine folder: every kernel compiled, once for each set of
+constants.
 
 A candidate is graph.json, tokenizer.json, plan.json and kernels/*.rs; nothing else is looked at.
 """
@@ -62,9 +63,11 @@ def build_engine(
     *,
     host_program: Path | None = None,
 ) -> BuildResult:
-    """Build `candidate` into the folder `engine`, which appears whole or not at all (an old one is replaced).
+    """Build `candidate` into the folder `engine`, which appears whole or not at all (an old one is
+    replaced).
 
-    `features` are the processor's; a plan that requires more is refused before anything is compiled.
+    `features` are the processor's; a plan that requires more is refused before anything is
+    compiled.
     `host_program` enters the fingerprint.
 
     Raises: MachineError if there is no compiler, or the disk is full or refuses.
@@ -206,7 +209,8 @@ def _assemble(
 
 
 def engine_fingerprint(engine: Path, host_program: Path | None) -> str:
-    """SHA-256 over the names and bytes of graph.json, plan.json, every object and the host program."""
+    """SHA-256 over the names and bytes of graph.json, plan.json, every object and the host
+    program."""
     digest = hashlib.sha256()
     files = [
         engine / "graph.json",

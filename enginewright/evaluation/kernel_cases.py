@@ -31,10 +31,19 @@ class Case:
     label: str
     """For messages."""
 
+    def counts(self) -> dict[str, int]:
+        """How many rows each kind of buffer has."""
+        return {
+            "tokens": len(self.step.token_ids),
+            "selected": len(self.step.selected_rows),
+            "segments": len(self.step.segments),
+        }
+
     def part(
         self, rows: npt.NDArray[np.int64], kinds: dict[str, str], keys: Floats, values: Floats
     ) -> Case:
-        """The same rows (whole or cut segments, in the order given), over another state of the cache."""
+        """The same rows (whole or cut segments, in the order given), over another state of the
+        cache."""
         step = self.step
         segment = np.searchsorted(step.starts, rows, side="right") - 1
         breaks = np.flatnonzero(np.diff(segment) != 0) + 1
@@ -65,7 +74,8 @@ class Case:
 def random_step(
     rng: np.random.Generator, *, name: str, rows: int, selected: int, capacity: int, vocabulary: int
 ) -> Step:
-    """A step as the host makes them: decode gives each row a sequence, the others cut rows into up to three."""
+    """A step as the host makes them: decode gives each row a sequence, the others cut rows into
+    up to three."""
     parts = rows if name == "decode" else min(rows, int(rng.integers(1, 4)))
     cuts = np.sort(rng.choice(np.arange(1, max(rows, 2)), parts - 1, replace=False))
     starts = np.r_[0, cuts, rows].astype(np.int64)
@@ -93,7 +103,8 @@ def random_cache(
     holds_rows: bool,
     dtype: str,
 ) -> tuple[Floats, Floats]:
-    """Keys and values, random below each row's position (and at it, if `holds_rows`), stale elsewhere.
+    """Keys and values, random below each row's position (and at it, if `holds_rows`), stale
+    elsewhere.
 
     Shapes: [slots, capacity, kv_heads, head_dim]; `shape` is all but the slots.
     """

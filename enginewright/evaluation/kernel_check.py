@@ -1,8 +1,10 @@
-"""Whether a compiled kernel computes what its group means: checked in a process of its own, under a time limit."""
+"""Whether a compiled kernel computes what its group means: checked in a process of its own, under a
+time limit."""
 
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -85,12 +87,13 @@ def check_kernel(
 ) -> CheckResult:
     """Check one compiled group against the NumPy semantics of its ops.
 
-    Random inputs of several magnitudes; 1, 2, 3, 5 and many rows; 1, 2 and 3 threads; each case also cut up, in other
-    company and on other threads, where every byte must be the same.
+    Random inputs of several magnitudes; 1, 2, 3, 5 and many rows; 1, 2 and 3 threads; each case
+    also cut up, in other company and on other threads, where every byte must be the same.
     """
     described = asdict(request) | {
         "object": str(request.object),
         "graph": graph_excerpt(graph, request.ops),
+        "token": secrets.token_hex(16),
     }
     command = [sys.executable, "-m", "enginewright.evaluation.kernel_check_worker"]
     process = subprocess.Popen(
@@ -111,8 +114,18 @@ def check_kernel(
             else f"exit {process.returncode}"
         )
         return Crashed(reason=f"{how}: {tail}" if tail else how)
-    # The kernel shares the worker's stdout: only the last line is the worker's.
-    result = json.loads(answer.strip().splitlines()[-1])
+    return _result(answer, described["token"])
+
+
+def _result(answer: str, token: str) -> CheckResult:
+    # A kernel that ends the process itself leaves no answer, or one without the token.
+    try:
+        result = json.loads(answer)
+        is_ours = result.pop("token") == token
+    except (ValueError, KeyError, AttributeError):
+        is_ours = False
+    if not is_ours:
+        return Crashed(reason="the process ended, without an error, before the check was done")
     match result.pop("verdict"):
         case "checked":
             return Checked(**result)
@@ -123,7 +136,8 @@ def check_kernel(
 
 
 def graph_excerpt(graph: Graph, ops: Sequence[str]) -> dict[str, Any]:
-    """What the worker must know of the graph: the group's ops, their buffers and weights, and who reads them."""
+    """What the worker must know of the graph: the group's ops, their buffers and weights, and who
+    reads them."""
     wanted = [graph.op(op_id) for op_id in ops]
     inside = set(ops)
     names = {name for op in wanted for name in (*op.inputs, *op.outputs)}

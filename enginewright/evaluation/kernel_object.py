@@ -1,4 +1,5 @@
-"""A compiled kernel under `ctypes`: the records of kernels/cpu/abi.rs, guarded memory, and calls on threads."""
+"""A compiled kernel under `ctypes`: the records of kernels/cpu/abi.rs, guarded memory, calls on
+threads."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ ABI = 1
 MAX_BUFFERS = 8
 MAX_WEIGHTS = 16
 GUARD_BYTES = 4096
-GUARD = 0xA5
+GUARD = 0xFF
+"""Around every buffer: NaN as float32 and as float16, so that reading outside shows as well."""
 
 _SYMBOLS = ("ew_abi", "ew_phases", "ew_scratch", "ew_packed_bytes", "ew_pack", "ew_run")
 
@@ -142,15 +144,15 @@ class KernelObject:
             raise BrokenContract(f"has {phases} phases; expected 1 to 64")
         return cls(library=library, phases=phases)
 
-    def scratch(self, rows: int, threads: int) -> Guarded:
-        """Scratch of the size that the kernel asks for, filled with a pattern.
+    def scratch(self, rows: int, threads: int, *, fill: int) -> Guarded:
+        """Scratch of the size that the kernel asks for, every byte `fill`.
 
         Raises: BrokenContract if it asks for more than 4 GiB.
         """
         size = self.library.ew_scratch(rows, threads)
         if size > 1 << 32:
             raise BrokenContract(f"asks for {size} bytes of scratch for {rows} rows")
-        return Guarded(size, fill=0xFF)
+        return Guarded(size, fill=fill)
 
     def pack(self, weight: int, stored: Guarded, layout: str) -> Guarded:
         """A weight as the kernel wants it: as stored, or packed.
@@ -171,7 +173,8 @@ class KernelObject:
         return packed
 
     def run(self, call: CallRecord, ticket: npt.NDArray[np.uint32], *, concurrent: bool) -> None:
-        """One call: every thread's share of every phase, on threads of their own or one after the other, last first."""
+        """One call: every thread's share of every phase, on threads of their own or one after the
+        other, last first."""
         reference = ctypes.byref(call)
         for phase in range(self.phases):
             ticket[:] = 0
