@@ -1,1 +1,1 @@
-"""The judge: builds a candidate folder, checks it, times it. It does not know who made the candidate."""
+"""The judge: builds a candidate folder, checks it, times it. It does not know who made it."""

@@ -1,7 +1,9 @@
-"""What could be planned otherwise: legal kernels for a run of ops, and edits that keep a plan whole.
+"""What could be planned otherwise: legal kernels for a run of ops, and edits that keep a plan
+whole.
 
-Edits work on groups as (ops, kernel, parameters). Everything that follows from these (constants, layouts, required
-features, numerics) is worked out again by `complete`, so that a plan never contradicts itself.
+Edits work on groups as (ops, kernel, parameters). Everything that follows from these (constants,
+layouts, required features, numerics) is worked out again by `complete`, so that a plan never
+contradicts itself.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Choice:
 
 
 def complete(plan: Plan, graph: Graph, library: Library) -> Plan:
-    """The plan with constants, layouts, parameters, `requires` and `numerics` worked out anew; objects are dropped.
+    """The plan with constants, layouts, parameters, `requires` and `numerics` worked out anew;
+    objects are dropped.
 
     Raises: PlanError for an unknown kernel or op.
     """
@@ -123,7 +126,8 @@ def candidates_for(
 def matching_windows(
     graph: Graph, kernel: Kernel, *, start: str | None = None, longest: int = 8
 ) -> list[tuple[str, ...]]:
-    """Runs of neighbouring ops (all, or those that begin at op `start`) that the kernel's pattern matches."""
+    """Runs of neighbouring ops (all, or those that begin at op `start`) that the kernel's pattern
+    matches."""
     windows = []
     for first, op in enumerate(graph.ops):
         if start is not None and op.id != start:
@@ -150,8 +154,9 @@ def parameter_choices(library: Library, choice: Choice) -> list[Choice]:
 def regroup(
     plan: Plan, graph: Graph, library: Library, *, step: StepName, choices: Sequence[Choice]
 ) -> Plan:
-    """The plan in which each choice is a group of its own. Groups that lose ops keep the rest, one op a group, with
-    the naive kernels; a choice that equals a group only changes its kernel and parameters.
+    """The plan in which each choice is a group of its own. Groups that lose ops keep the rest, one
+    op a group, with the naive kernels; a choice that equals a group only changes its kernel and
+    parameters.
 
     Raises: PlanError for an unknown op or kernel, or if two choices claim one op.
     """

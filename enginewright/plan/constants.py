@@ -1,4 +1,5 @@
-"""The compile-time constants of a group: what a kernel knows of the graph. docs/architecture.md has the table."""
+"""The compile-time constants of a group: what a kernel knows of the graph. docs/architecture.md has
+the table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""What a kernel promises the planner: the TOML header of its file, checked, and the library of all kernels.
+"""What a kernel promises the planner: the TOML header of its file, checked, and the library of all
+kernels.
 
-Constraints are Python expressions over integers and texts. Names: `OP_X` is the constant `EW_OP{i}_X` of
-each op that has it (the constraint must hold for every op that has all `OP_` names it uses); `ROWS` and
-`SELECTED` are the step's; `PARAM_X` the kernel's parameters; `OPS` the number of ops.
+Constraints are Python expressions over integers and texts. Names: `OP_X` is the constant
+`EW_OP{i}_X` of each op that has it (the constraint must hold for every op that has all `OP_` names
+it uses); `ROWS` and `SELECTED` are the step's; `PARAM_X` the kernel's parameters; `OPS` the number
+of ops.
 """
 
 from __future__ import annotations
@@ -163,7 +165,8 @@ def compile_pattern(pattern: str, where: str) -> re.Pattern[str]:
     """
     if not re.fullmatch(r"[a-z0-9_ |()?*+{},]+", pattern):
         raise PlanError(
-            f"{where}: pattern {pattern!r}: only op kinds, spaces and | ( ) ? * + {{n,m}} may stand there"
+            f"{where}: pattern {pattern!r}: only op kinds, spaces and | ( ) ? * + {{n,m}} may "
+            "stand there"
         )
     for kind in re.findall(r"[a-z][a-z0-9_]*", pattern):
         if kind not in OP_TABLE:

@@ -1,4 +1,4 @@
-"""Constraints of kernel contracts: a few operators over numbers and texts, evaluated without `eval`."""
+"""Constraints of kernel contracts: a few operators over numbers and texts, without `eval`."""
 
 from __future__ import annotations
 

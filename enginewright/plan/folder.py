@@ -12,8 +12,8 @@ from enginewright.plan.plan import Plan
 
 
 def write_candidate(plan: Plan, library: Library, inputs: Path, folder: Path) -> None:
-    """Write graph.json and tokenizer.json (from the folder `inputs`), plan.json and the sources of every kernel the
-    plan names into `folder`.
+    """Write graph.json and tokenizer.json (from the folder `inputs`), plan.json and the sources of
+    every kernel the plan names into `folder`.
 
     Raises: PlanError for an unknown kernel; MachineError if the disk refuses.
     """

@@ -18,6 +18,9 @@ MOST_BUFFERS = 8
 """`MAX_BUFFERS` of kernels/cpu/abi.rs."""
 MOST_WEIGHTS = 16
 """`MAX_WEIGHTS` of kernels/cpu/abi.rs."""
+SIBLINGS = ("linear", "rope")
+"""Kinds that may stand side by side in a group: projections of one input, ropes of queries and
+keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,15 +152,15 @@ def _shape_problem(kernel: Kernel, ops: list[Op], graph: Graph) -> str | None:
 
 
 def _wiring_problem(ops: list[Op], graph: Graph) -> str | None:
-    """Neighbouring matrices share their input, every other op goes on with what the group made, and what is used up
-    inside is not wanted outside."""
+    """Neighbouring matrices share their input, neighbouring ropes may each have their own, every
+    other op goes on with what the group made, and what is used up inside is not wanted outside."""
     for before, after in pairwise(ops):
         if before.kind == after.kind == "linear" and before.inputs != after.inputs:
             return f"`{before.id}` and `{after.id}` read different inputs"
     made: set[str] = set()
     used: set[str] = set()
     for number, op in enumerate(ops):
-        is_sibling = op.kind == "linear" and number > 0 and ops[number - 1].kind == "linear"
+        is_sibling = number > 0 and op.kind in SIBLINGS and ops[number - 1].kind == op.kind
         if number > 0 and not is_sibling and not made & set(op.inputs):
             return f"`{op.id}` reads nothing that the group made"
         used |= made & set(op.inputs)
@@ -192,8 +195,8 @@ def _contract_problem(
         return "touches the cache, which its contract does not mention"
     if cache.dtype not in contract.cache.dtypes or cache.layout not in contract.cache.layouts:
         return (
-            f"the cache is {cache.dtype}, {cache.layout}; it takes {', '.join(contract.cache.dtypes)} in "
-            f"{', '.join(contract.cache.layouts)}"
+            f"the cache is {cache.dtype}, {cache.layout}; it takes "
+            f"{', '.join(contract.cache.dtypes)} in {', '.join(contract.cache.layouts)}"
         )
     return None
 

@@ -1,4 +1,5 @@
-"""A plan as data: groups of ops, their kernels and the engine's settings. plan.json is exactly this."""
+"""A plan as data: groups of ops, their kernels and the engine's settings. plan.json is exactly
+this."""
 
 from __future__ import annotations
 

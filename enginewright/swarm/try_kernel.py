@@ -1,6 +1,6 @@
-"""Try one kernel on the groups of a real model: compile, check, and with `--time` measure beside the naive kernels.
+"""Try one kernel on the groups of a real model: compile it and check it.
 
-python -m enginewright.plan.try_kernel projections_q4_1_avx2 --target smollm2 --parameters TILE=4
+python -m enginewright.swarm.try_kernel projections_q4_1_avx2 --target smollm2 --parameters TILE=4
 """
 
 from __future__ import annotations
