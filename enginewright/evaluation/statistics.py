@@ -7,6 +7,7 @@ Source: Hodges & Lehmann 1963 (estimate and signed-rank interval); Efron 1987 (B
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -64,8 +65,8 @@ def hodges_lehmann(values: Sequence[float] | Floats) -> float:
 def estimate(values: Sequence[float] | Floats, *, confidence: float = 0.95) -> Estimate:
     """The centre of paired differences with a two-sided interval.
 
-    Below eight values the interval is that of the signed-rank test over all flips of sign, as wide
-    as so few values must make it; above, a BCa bootstrap.
+    Below eight values the interval is that of the signed-rank test over all flips of sign; above,
+    a BCa bootstrap. Fewer than six values cannot give 95 %: the interval is then their range.
     """
     held = np.asarray(values, dtype=np.float64)
     if held.size == 0 or not np.isfinite(held).all():
@@ -152,17 +153,20 @@ def _bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float
         medians: Floats = np.median(means, axis=-1)
         return medians
 
-    interval = stats.bootstrap(
-        (values,),
-        centre,
-        confidence_level=confidence,
-        n_resamples=_DRAWS,
-        batch=1_000,
-        method="BCa",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+        # Said again by the ends, which are not finite then.
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        interval = stats.bootstrap(
+            (values,),
+            centre,
+            confidence_level=confidence,
+            n_resamples=_DRAWS,
+            batch=1_000,
+            method="BCa",
+            rng=np.random.default_rng(0),
+        ).confidence_interval
     low, high = float(interval.low), float(interval.high)
     if not (np.isfinite(low) and np.isfinite(high)):
-        # BCa has no answer when no resample lies on one side of the centre; the exact one does.
+        # BCa has no answer when leaving out any one value changes nothing; the exact one does.
         return _signed_rank_interval(values, 1.0 - confidence)
     return low, high

@@ -64,6 +64,9 @@ class Fake:
             os._exit(3)
         if self.behaviour == "errors" and self.requests == 3:
             return web.json_response({"error": {"message": "out of paper"}}, status=500)
+        if not body.get("stream"):
+            text = bytes(self.generate(ids, body["max_tokens"])).decode()
+            return web.json_response({"choices": [{"text": text, "finish_reason": "length"}]})
         self.alive += 1
         try:
             return await self.stream(request, ids, body)
