@@ -26,12 +26,13 @@ def print_result(result: dict[str, Any]) -> None:
     trials = result["trials"]
     console.print(
         f"trials: {trials['kept']} kept, {trials['rejected']} rejected, {trials['void']} void; "
-        f"{result['stopped_because']}"
+        f"{result['stopped_because']}",
+        soft_wrap=True,
     )
     _print_timings(console, result["timings"])
     answer = result["answer"]
-    console.print(f"asked   {answer['request']}", markup=False)
-    console.print(f"answer  {answer['answer']}", markup=False)
+    console.print(f"asked   {answer['request']}", markup=False, soft_wrap=True)
+    console.print(f"answer  {answer['answer']}", markup=False, soft_wrap=True)
     for name in ("binary", "report"):
         console.print(f"{name:7} {result[name]}", markup=False, soft_wrap=True)
 
@@ -44,7 +45,8 @@ def print_comparison(result: dict[str, Any]) -> None:
     console.print(
         f"champion {result['champion_candidate']}: [bold]{speed['value']:.2f}x[/bold] the naive "
         f"engine ({speed['low']:.2f} to {speed['high']:.2f}); "
-        f"{_percent(result['floor_share'])} of this machine's floor"
+        f"{_percent(result['floor_share'])} of this machine's floor",
+        soft_wrap=True,
     )
     if result["acceptance"]:
         console.print(_criteria(result["acceptance"]))

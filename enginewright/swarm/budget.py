@@ -64,7 +64,7 @@ class Budget:
 
     def keep_for_the_end(self, seconds: float) -> None:
         """Leave at least this much for confirmation and delivery, as far as the budget has it."""
-        self._reserve = min(max(self._reserve, seconds), 0.5 * self.wall_seconds)
+        self._reserve = min(max(self._reserve, seconds), 0.4 * self.wall_seconds)
 
     def why_stop(self) -> str | None:
         """Why no further trial may begin, or None.

@@ -34,6 +34,11 @@ LEAP = Looks(blocks=(3, 6, 10), alphas=(0.125, 0.016, 0.016))
 the confirmation measures it again on other inputs."""
 
 
+MOST_REPEATED_BLOCKS = 2
+"""Blocks of a confirmation that may be repeated because others used the machine: the naive engine
+makes them long."""
+
+
 class Judging:
     """Runs trials. The reference engine is started once and idle while anything is timed."""
 
@@ -74,7 +79,10 @@ class Judging:
         peers = self._peers(subject)
         say(f"measuring {', '.join(['the naive engine', *(arm.name for arm in peers)])}")
         arms: tuple[Arm, ...] = (self.arm(subject, naive, NAIVE), *peers)
-        measured = measure_arms(self._measure_job(subject, naive, work, arms, blocks=1))
+        job = self._measure_job(subject, naive, work, arms, blocks=1)
+        # One pass that shows where things stand: nothing is decided by it, so nothing is repeated.
+        once = replace(self._settings, repeated_blocks=0)
+        measured = measure_arms(replace(job, settings=once))
         require(measured, NAIVE)
         for name, reason in measured.failed.items():
             say(f"baseline {name} could not be measured: {reason}")
@@ -98,7 +106,11 @@ class Judging:
         )
         job = self._measure_job(subject, arms.naive, arms.work, measured_arms, blocks=blocks)
         oracle = self.oracle(subject, arms.naive, arms.work)
-        found = confirm(replace(job, oracle=oracle))
+        rules = replace(
+            self._settings,
+            repeated_blocks=min(MOST_REPEATED_BLOCKS, self._settings.repeated_blocks),
+        )
+        found = confirm(replace(job, oracle=oracle, settings=rules))
 
         def metrics(arm: str) -> dict[str, dict[str, Any]]:
             return {name: held.to_json() for name, held in found.measured.metrics(arm).items()}

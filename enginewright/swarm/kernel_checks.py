@@ -19,8 +19,8 @@ from enginewright.evaluation.kernel_check import (
 from enginewright.model import Graph
 from enginewright.plan import Group, Library, Plan
 from enginewright.plan.contracts import StepName
-from enginewright.swarm.try_kernel import group_request
 from enginewright.swarm.run_folder import write_json
+from enginewright.swarm.try_kernel import group_request
 from enginewright.swarm.workbench import Finding
 
 

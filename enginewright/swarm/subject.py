@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def read_subject(
 
     Raises: CheckpointError, MachineError, PlanError; TargetError if target and model do not fit.
     """
+    _check_tools(settings)
     target = loaded.target
     inspection, graph, checkpoint = inspect_checkpoint(
         target.model.checkpoint, sha256=target.model.sha256
@@ -33,16 +35,7 @@ def read_subject(
         f"{inspection.parameters / 1e6:.1f}M parameters, "
         f"{sum(inspection.bytes_by_dtype.values()) / 2**20:.1f} MiB of weights"
     )
-    if not settings.engine_program.exists():
-        raise MachineError(
-            f"there is no host program at {settings.engine_program}", hint="run `make setup`"
-        )
     machine = probe_machine(settings.engine_program)
-    if not machine.compiler:
-        raise MachineError(
-            "there is no Rust compiler: `rustc` is not on PATH",
-            hint="install Rust 1.95 or later from https://rustup.rs; `enginewright doctor` checks",
-        )
     threads = threads_for(target)
     say(
         f"{machine.processor}: {machine.cores} cores, "
@@ -79,6 +72,19 @@ def write_inputs(subject: Subject, checkpoint: Checkpoint, folder: Path) -> None
     """
     if not ((folder / "graph.json").exists() and (folder / "tokenizer.json").exists()):
         write_engine_inputs(subject.graph, checkpoint, folder)
+
+
+def _check_tools(settings: Settings) -> None:
+    """What costs nothing to know comes first."""
+    if not settings.engine_program.exists():
+        raise MachineError(
+            f"there is no host program at {settings.engine_program}", hint="run `make setup`"
+        )
+    if shutil.which("rustc") is None:
+        raise MachineError(
+            "there is no Rust compiler: `rustc` is not on PATH",
+            hint="install Rust 1.95 or later from https://rustup.rs; `enginewright doctor` checks",
+        )
 
 
 def _check_fit(loaded: LoadedTarget, kind: str, context: int) -> None:
