@@ -21,8 +21,8 @@ def rows_bucket(rows: int) -> int:
 def group_signature(
     graph: Graph, ops: Sequence[Op], step_name: StepName, step: StepPlan, *, cache: CachePlan
 ) -> str:
-    """32 hexadecimal digits over op kinds, wiring, shapes, stored types, step, rows bucket and cache
-    form.
+    """32 hexadecimal digits over op kinds, wiring, shapes, stored types, step, rows bucket and
+    cache form.
 
     Groups of different layers, and of other models with the same shapes, share it.
     """

@@ -1,0 +1,170 @@
+"""Small graphs without weights: every op kind, stored type and attribute that kernels may meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from enginewright.model.dtypes import SUPPORTED
+from enginewright.model.graph import Graph
+
+HEADS, KV_HEADS, HEAD_DIM = 4, 2, 64
+HIDDEN = HEADS * HEAD_DIM
+KV_WIDTH = KV_HEADS * HEAD_DIM
+FEED_FORWARD, VOCABULARY, CONTEXT = 512, 96, 128
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a synthetic graph is made of."""
+
+    dtype: str = "f32"
+    pairing: str = "half"
+    window: int = 0
+    has_biases: bool = False
+    gelu: str = "erf"
+    pool: str = "mean_pool"
+
+
+@dataclass
+class GraphMaker:
+    """Collects ops; the current buffer of a chain is what the last one wrote."""
+
+    form: Form
+    buffers: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, Any] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    ops: list[dict[str, Any]] = field(default_factory=list)
+    offset: int = 0
+
+    def weight(self, name: str, *shape: int, dtype: str = "f32") -> str:
+        """A stored weight."""
+        stored = SUPPORTED[dtype]
+        size = int(np.prod(shape)) // stored.block_values * stored.block_bytes
+        self.weights[name] = {
+            "file": 0, "offset": self.offset, "bytes": size, "dtype": dtype, "shape": list(shape)
+        }  # fmt: skip
+        self.offset += -(-size // 64) * 64
+        return name
+
+    def op(
+        self,
+        name: str,
+        kind: str,
+        inputs: list[str],
+        width: int,
+        *,
+        weights: tuple[str, ...] = (),
+        rows: str = "tokens",
+        **attributes: Any,
+    ) -> str:
+        """An op and the buffer it writes, of the same name; `width` 0 is no output."""
+        if width:
+            self.buffers[name] = {"rows": rows, "width": width}
+        self.ops.append(
+            {"id": name, "kind": kind, "inputs": inputs, "outputs": [name] if width else [],
+             "weights": list(weights), "attributes": attributes}
+        )  # fmt: skip
+        return name
+
+    def linear(self, name: str, x: str, outputs: int, *, rows: str = "tokens") -> str:
+        """A matrix of the form's type, with its bias if it has them."""
+        inputs = self.buffers[x]["width"]
+        weights = [self.weight(f"{name}.weight", outputs, inputs, dtype=self.form.dtype)]
+        if self.form.has_biases:
+            weights.append(self.weight(f"{name}.bias", outputs))
+        return self.op(name, "linear", [x], outputs, weights=tuple(weights), rows=rows)
+
+    def norm(self, name: str, kind: str, x: str, *, rows: str = "tokens") -> str:
+        """RMS norm or layer norm."""
+        weights = [self.weight(f"{name}.weight", HIDDEN)]
+        if kind == "layer_norm":
+            weights.append(self.weight(f"{name}.bias", HIDDEN))
+        return self.op(name, kind, [x], HIDDEN, weights=tuple(weights), rows=rows, epsilon=1e-5)
+
+    def rope(self, name: str, x: str, heads: int) -> str:
+        """Turns pairs of each head."""
+        frequencies = (10000.0 ** (-np.arange(HEAD_DIM // 2) / (HEAD_DIM // 2))).astype(np.float32)
+        self.constants["rope"] = {"shape": [HEAD_DIM // 2], "values": frequencies.tolist()}
+        return self.op(
+            name, "rope", [x], heads * HEAD_DIM, weights=("rope",), heads=heads,
+            head_dim=HEAD_DIM, rotary=HEAD_DIM, pairing=self.form.pairing, magnitude=1.0,
+        )  # fmt: skip
+
+    def graph(self, family: str, kind: str, output: str) -> Graph:
+        """The graph, verified."""
+        held = {
+            "format": "enginewright.graph/1", "name": "synthetic", "family": family, "kind": kind,
+            "dimensions": {
+                "hidden": HIDDEN, "layers": 1, "heads": HEADS, "kv_heads": KV_HEADS,
+                "head_dim": HEAD_DIM, "feed_forward": FEED_FORWARD, "vocabulary": VOCABULARY,
+                "context": CONTEXT,
+            },
+            "files": [{"path": "synthetic.bin", "bytes": self.offset, "sha256": "0" * 64}],
+            "weights": self.weights, "constants": self.constants, "buffers": self.buffers,
+            "ops": self.ops, "output": output,
+            "text": {
+                "chat_template": None, "bos_id": None, "eos_ids": [0], "add_bos": False,
+                "bos_token": None, "eos_token": "end",
+            },
+        }  # fmt: skip
+        graph = Graph.model_validate(held)
+        graph.verify()
+        return graph
+
+
+def decoder(form: Form) -> Graph:
+    """One layer of a llama, 256 wide, 4 heads over 2."""
+    make = GraphMaker(form)
+    table = make.weight("tokens.weight", VOCABULARY, HIDDEN, dtype=form.dtype)
+    x = make.op("embed", "embed", [], HIDDEN, weights=(table,), tables=["token"], position_offset=0)
+    h = make.norm("norm1", "rms_norm", x)
+    q, k, v = (
+        make.linear(name, h, width)
+        for name, width in (("q", HIDDEN), ("k", KV_WIDTH), ("v", KV_WIDTH))
+    )
+    q, k = make.rope("q_rope", q, HEADS), make.rope("k_rope", k, KV_HEADS)
+    make.op("cache", "kv_write", [k, v], 0, layer=0, kv_heads=KV_HEADS, head_dim=HEAD_DIM)
+    a = make.op(
+        "attention", "attention", [q], HIDDEN, layer=0, heads=HEADS, kv_heads=KV_HEADS,
+        head_dim=HEAD_DIM, scale=HEAD_DIM**-0.5, window=form.window,
+    )  # fmt: skip
+    x = make.op("add1", "add", [x, make.linear("o", a, HIDDEN)], HIDDEN)
+    h = make.norm("norm2", "rms_norm", x)
+    gate, up = make.linear("gate", h, FEED_FORWARD), make.linear("up", h, FEED_FORWARD)
+    h = make.op("silu_mul", "silu_mul", [gate, up], FEED_FORWARD)
+    x = make.op("add2", "add", [x, make.linear("down", h, HIDDEN)], HIDDEN)
+    x = make.op("select", "select_rows", [x], HIDDEN, rows="selected")
+    x = make.norm("norm", "rms_norm", x, rows="selected")
+    return make.graph("llama", "decoder", make.linear("head", x, VOCABULARY, rows="selected"))
+
+
+def encoder(form: Form) -> Graph:
+    """One layer of a BERT, 256 wide, 4 heads."""
+    form = replace(form, has_biases=True)
+    make = GraphMaker(form)
+    tables = tuple(
+        make.weight(f"{name}.weight", rows, HIDDEN, dtype=form.dtype)
+        for name, rows in (("token", VOCABULARY), ("position", CONTEXT + 2), ("type", 2))
+    )
+    x = make.op(
+        "embed", "embed", [], HIDDEN, weights=tables, tables=["token", "position", "type"],
+        position_offset=2,
+    )  # fmt: skip
+    x = make.norm("embed_norm", "layer_norm", x)
+    q, k, v = (make.linear(name, x, HIDDEN) for name in ("q", "k", "v"))
+    a = make.op(
+        "attention", "self_attention", [q, k, v], HIDDEN, heads=HEADS, head_dim=HEAD_DIM,
+        scale=HEAD_DIM**-0.5,
+    )  # fmt: skip
+    x = make.op("add1", "add", [make.linear("o", a, HIDDEN), x], HIDDEN)
+    x = make.norm("norm1", "layer_norm", x)
+    h = make.linear("up", x, FEED_FORWARD)
+    h = make.op("gelu", "gelu", [h], FEED_FORWARD, form=form.gelu)
+    x = make.op("add2", "add", [make.linear("down", h, HIDDEN), x], HIDDEN)
+    x = make.norm("norm2", "layer_norm", x)
+    x = make.op("pool", form.pool, [x], HIDDEN, rows="segments")
+    x = make.op("unit", "l2_norm", [x], HIDDEN, rows="segments", epsilon=1e-12)
+    return make.graph("bert", "encoder", x)

@@ -1,0 +1,41 @@
+//! Negative control: it adds to its output in place of writing it.
+//!
+//! ```toml
+//! name = "adds_to_output"
+//! pattern = "rms_norm"
+//! steps = ["prefill"]
+//! ```
+
+#[macro_use]
+#[path = "abi.rs"]
+mod abi;
+#[path = "right_norm.rs"]
+mod norm;
+#[path = "naive_rows.rs"]
+mod rows;
+
+use abi::Call;
+use norm::{WIDTH, write_row};
+use rows::{own_rows, row_mut};
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ew_scratch(_rows: u32, _threads: u32) -> usize {
+    0
+}
+
+/// # Safety
+/// `call` holds what `abi.rs` promises.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ew_run(call: *const Call, _phase: u32, thread: u32) {
+    unsafe {
+        let call = &*call;
+        for row in own_rows(call, thread) {
+            let y = row_mut(call.outputs[0], row, WIDTH);
+            let before: [f32; WIDTH] = core::array::from_fn(|i| y[i]);
+            write_row(call, row);
+            y.iter_mut()
+                .zip(before)
+                .for_each(|(y, before)| *y += before);
+        }
+    }
+}
