@@ -1,0 +1,155 @@
+"""Tactics that give a kind of group another kernel."""
+
+from __future__ import annotations
+
+from enginewright.plan import Choice, candidates_for, regroup
+from enginewright.plan.choices import change_alike, groups_by_signature
+from enginewright.plan.contracts import StepName
+from enginewright.plan.plan import Group, Plan
+from enginewright.variation.idea import Context, Idea, Tactic
+
+
+def _others(context: Context, step: StepName, group: Group) -> list[Choice]:
+    found = candidates_for(
+        context.plan,
+        context.graph,
+        context.library,
+        step=step,
+        ops=group.ops,
+        allowed=context.allowed,
+    )
+    return [
+        choice
+        for choice in found
+        if choice.kernel != group.kernel and not choice.kernel.startswith("naive_")
+    ]
+
+
+def _with_kernel(context: Context, step: StepName, signature: str, kernel: str) -> Plan:
+    defaults = context.library.named(kernel).defaults()
+
+    def change(group: Group) -> Group:
+        return group.model_copy(update={"kernel": kernel, "parameters": defaults})
+
+    return change_alike(
+        context.plan,
+        context.graph,
+        context.library,
+        step=step,
+        signature=signature,
+        change=change,
+    )
+
+
+def _swap(context: Context) -> list[Idea]:
+    """Another kernel for one kind of group."""
+    ideas = []
+    for step in context.plan.steps:
+        alike = groups_by_signature(context.plan, context.graph, step)
+        for signature, groups in alike.items():
+            for choice in _others(context, step, groups[0]):
+                kinds = " ".join(context.graph.op(op_id).kind for op_id in groups[0].ops)
+                ideas.append(
+                    Idea(
+                        plan=_with_kernel(context, step, signature, choice.kernel),
+                        tactic="swap_kernel",
+                        hypothesis=(
+                            f"{choice.kernel} suits `{kinds}` better than {groups[0].kernel} "
+                            f"({step}, {len(groups)} places)"
+                        ),
+                        predicted_effect=1.01,
+                    )
+                )
+    return ideas
+
+
+def _everywhere(context: Context, old: str, new: str) -> Plan | None:
+    """The plan with kernels renamed wherever the other one exists and is legal."""
+    changed = context.plan
+    for step in context.plan.steps:
+        choices = []
+        for group in changed.steps[step].groups:
+            name = group.kernel.replace(old, new)
+            if name == group.kernel:
+                continue
+            if any(choice.kernel == name for choice in _others(context, step, group)):
+                choices.append(Choice(ops=group.ops, kernel=name))
+        if choices:
+            changed = regroup(changed, context.graph, context.library, step=step, choices=choices)
+    return None if changed is context.plan else changed
+
+
+def _swap_everywhere(
+    context: Context, tactic: str, pairs: tuple[tuple[str, str, str, float], ...]
+) -> list[Idea]:
+    ideas = []
+    for old, new, why, predicted in pairs:
+        plan = _everywhere(context, old, new)
+        if plan is not None:
+            ideas.append(Idea(plan=plan, tactic=tactic, hypothesis=why, predicted_effect=predicted))
+    return ideas
+
+
+def _simd_tier(context: Context) -> list[Idea]:
+    """Wider or narrower vectors everywhere."""
+    return _swap_everywhere(
+        context,
+        "simd_tier",
+        (
+            ("_avx2", "_avx512", "vectors of 512 bits halve the instructions", 1.2),
+            ("_avx512", "_avx2", "vectors of 256 bits keep the clock higher", 0.9),
+        ),
+    )
+
+
+def _activations(context: Context) -> list[Idea]:
+    """Activations in front of quantised matrices in 8 bits, or in float32."""
+    return _swap_everywhere(
+        context,
+        "activation_quantisation",
+        (
+            (
+                "projections_float_",
+                "projections_",
+                "activations in 8 bits: integer products do four multiplications a lane",
+                1.3,
+            ),
+            (
+                "projections_q",
+                "projections_float_q",
+                "float activations save the rounding where a step waits for memory anyway",
+                0.8,
+            ),
+        ),
+    )
+
+
+def _shared_embedding(context: Context) -> list[Idea]:
+    """Embed out of the packed copy that a tied head has."""
+    ideas = []
+    for step in context.plan.steps:
+        group = context.plan.steps[step].groups[0]
+        if context.graph.op(group.ops[0]).kind != "embed":
+            continue
+        for choice in _others(context, step, group):
+            if context.library.named(choice.kernel).contract.layout != "stored":
+                plan = regroup(
+                    context.plan, context.graph, context.library, step=step, choices=[choice]
+                )
+                ideas.append(
+                    Idea(
+                        plan=plan,
+                        tactic="shared_embedding",
+                        hypothesis=f"a tied table is in memory once ({step})",
+                        predicted_effect=1.0,
+                    )
+                )
+    return ideas
+
+
+TACTICS = (
+    Tactic(name="swap_kernel", propose=_swap),
+    Tactic(name="simd_tier", propose=_simd_tier),
+    Tactic(name="activation_quantisation", propose=_activations),
+    Tactic(name="shared_embedding", propose=_shared_embedding),
+)

@@ -1,0 +1,57 @@
+"""Tactics over whole plans: the first big step, and crossing plans that were kept."""
+
+from __future__ import annotations
+
+from enginewright.plan.choices import complete
+from enginewright.variation.big_step import big_step
+from enginewright.variation.idea import Context, Idea, Tactic
+
+
+def _big_step(context: Context) -> list[Idea]:
+    """From the naive plan to fused, vectorised kernels everywhere."""
+    plan = big_step(
+        context.naive,
+        context.graph,
+        context.library,
+        allowed=context.allowed,
+        rank=context.rank,
+    )
+    remembered = ", led by what won before" if context.rank else ""
+    return [
+        Idea(
+            plan=plan,
+            tactic="big_step",
+            hypothesis=f"fused, vectorised kernels everywhere move each byte once{remembered}",
+            predicted_effect=5.0,
+        )
+    ]
+
+
+def _crossover(context: Context) -> list[Idea]:
+    """One step of this plan exchanged for that of an earlier champion."""
+    ideas = []
+    for number, other in enumerate(reversed(context.kept)):
+        if other.cache != context.plan.cache:
+            continue
+        for step, theirs in other.steps.items():
+            if theirs == context.plan.steps[step]:
+                continue
+            steps = {**context.plan.steps, step: theirs}
+            plan = complete(
+                context.plan.model_copy(update={"steps": steps}), context.graph, context.library
+            )
+            ideas.append(
+                Idea(
+                    plan=plan,
+                    tactic="crossover",
+                    hypothesis=f"the {step} of champion {len(context.kept) - number} was better",
+                    predicted_effect=1.0,
+                )
+            )
+    return ideas
+
+
+TACTICS = (
+    Tactic(name="big_step", propose=_big_step),
+    Tactic(name="crossover", propose=_crossover),
+)
