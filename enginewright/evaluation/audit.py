@@ -149,9 +149,9 @@ def audit(outputs: Sequence[Output], oracle: Oracle) -> AuditReport:
         outputs=len(outputs),
         tokens=len(regrets),
         regret_mean_nats=float(np.mean(regrets)) if regrets else None,
-        regret_max_nats=max(regrets) if regrets else None,
-        cosine=min(cosines) if cosines else None,
-        embedding_error=max(errors) if errors else None,
+        regret_max_nats=float(np.max(regrets)) if regrets else None,
+        cosine=float(np.min(cosines)) if cosines else None,
+        embedding_error=float(np.max(errors)) if errors else None,
         scenarios=scenarios,
     )
 
@@ -167,7 +167,8 @@ def check_audit(report: AuditReport, numerics: Numerics) -> Finding:
     for what, value, limit, at_least in limits:
         if value is None:
             continue
-        if (value < limit) if at_least else not value <= limit:
+        # Written so that NaN is beyond every bound.
+        if not (value >= limit if at_least else value <= limit):
             side = "least" if at_least else "most"
             return Finding(
                 gate="audit",

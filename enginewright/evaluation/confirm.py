@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from enginewright.errors import InternalError
 from enginewright.evaluation.acceptance import CriterionResult, judge_acceptance
 from enginewright.evaluation.audit import check_audit
 from enginewright.evaluation.floors import target_floors
@@ -66,7 +67,7 @@ def confirm(job: MeasureJob) -> Confirmation:
     floors = target_floors(job.graph, job.target, job.machine)
     speedup = measured.speedup(CHAMPION, NAIVE)
     if speedup is None:
-        raise AssertionError("champion and naive engine share every block. This is a bug.")
+        raise InternalError("champion and naive engine share no block. This is a bug.")
     is_within, detail = True, ""
     if job.oracle is not None:
         finding = check_audit(measured.audits[CHAMPION], job.target.numerics)

@@ -75,9 +75,7 @@ class Oracle:
             held = answer["choices"][0]["logprobs"]  # type: ignore[index]
             own = held["token_logprobs"][len(prompt_ids) :]
             top = [max(best.values()) for best in held["top_logprobs"][len(prompt_ids) :]]
-            regrets = tuple(
-                max(0.0, float(best) - float(mine)) for best, mine in zip(top, own, strict=True)
-            )
+            regrets = tuple(float(best) - float(mine) for best, mine in zip(top, own, strict=True))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise EngineError(
                 f"the reference engine's log-probabilities cannot be read: {error!r}",
@@ -88,7 +86,7 @@ class Oracle:
                 f"the reference engine gives {len(regrets)} log-probabilities for "
                 f"{len(emitted_ids)} tokens, or infinite ones"
             )
-        return regrets
+        return tuple(max(0.0, regret) for regret in regrets)
 
     def embeddings(self, texts: Sequence[str]) -> Floats:
         """Its embeddings, `[texts, width]`.

@@ -199,3 +199,18 @@ def test_an_arm_can_be_started_again(tmp_path: Path) -> None:
     arm = replace(fake_arm("engine"), timeout_seconds=20.0)
     with arm.start(tmp_path / "first") as one, arm.start(tmp_path / "second") as two:
         assert one.base_url != two.base_url
+
+
+def test_an_oracle_that_answers_nonsense_is_an_error_not_a_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Oracle(fake_arm("oracle"), tmp_path / "log") as running:
+        for own in ([None, -1.0, float("nan")], [None, -1.0, None], [None, -1.0]):
+            top = [None, {"a": -0.5}, {"a": -0.5}]
+            logprobs = {"token_logprobs": own, "top_logprobs": top}
+            monkeypatch.setattr(
+                "enginewright.evaluation.oracle.call",
+                lambda *_, held=logprobs, **__: {"choices": [{"logprobs": held}]},
+            )
+            with pytest.raises(EngineError, match="log-probabilities"):
+                running.regrets([1], [2, 3])
