@@ -127,14 +127,14 @@ def family_of(name: str) -> str:
 
 
 def subjects_of(names: list[str]) -> dict[str, list[Subject]]:
-    """Groups by kernel that together have every trait of the kernels' legal groups; siblings of a
-    family have all types and steps, and share out the other traits."""
+    """Groups by kernel that together have every trait of the kernels' legal groups. Siblings of a
+    family each have their types, in steps by turns, and share out the other traits."""
     covered: set[tuple[str, str]] = set()
     found: dict[str, list[Subject]] = {name: [] for name in names}
     for name in names:
         for subject in legal_groups(LIBRARY[name]):
             traits = {
-                (name if trait.startswith("dtype") or trait in STEPS else family_of(name), trait)
+                (name if trait.startswith("dtype") else family_of(name), trait)
                 for trait in traits_of(subject)
             }
             if traits - covered:
