@@ -8,6 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+SPELLABLE = st.characters(
+    max_codepoint=0x3FFFF, exclude_categories=["Cs"], exclude_characters="\x04\x06\x13\x14\x16\x1d"
+)
+"""What SmolLM2's tokens can spell: they lack a few bytes."""
+
 PARIS = [{"role": "user", "content": "What is the capital of France? One word."}]
 
 
@@ -185,7 +190,7 @@ def test_a_stop_text_ends_the_answer_before_it(chat) -> None:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(text=st.text(min_size=1, max_size=40))
+@given(text=st.text(SPELLABLE, min_size=1, max_size=40))
 def test_any_text_comes_back_as_its_echo(chat, text) -> None:
     answer = chat.completions.create(
         model="smol", prompt=text, max_tokens=0, echo=True, temperature=0

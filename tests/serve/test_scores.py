@@ -55,6 +55,24 @@ def test_scores_of_given_tokens_are_those_of_the_generated_ones(chat) -> None:
         assert token == max(top.values()), "greedy tokens are the likeliest"
 
 
+def test_parts_of_characters_are_told_as_bytes(chat) -> None:
+    text = "a 🦀 日本 b"
+    scores = (
+        chat.completions.create(model="smol", prompt=text, max_tokens=0, echo=True, logprobs=0)
+        .choices[0]
+        .logprobs
+    )
+    raw = b"".join(
+        bytes.fromhex(token.removeprefix("bytes:").replace("\\x", ""))
+        if token.startswith("bytes:")
+        else token.encode()
+        for token in scores.tokens
+    )
+    assert raw.decode() == text
+    assert any(token.startswith("bytes:") for token in scores.tokens)
+    assert scores.text_offset[-1] == len(text) - len(scores.tokens[-1])
+
+
 def test_chat_scores_name_the_likeliest_and_their_bytes(chat) -> None:
     answer = chat.chat.completions.create(
         model="smol",

@@ -18,27 +18,28 @@ pub struct CompletionScores {
 impl CompletionScores {
     /// The first token of a prompt: nothing predicts it.
     pub fn push_first(&mut self, tokenizer: &Tokenizer, id: u32) {
-        self.push_name(tokenizer.name(id));
+        self.push_name(tokenizer, id);
         self.logprobs.push(None);
         self.top.push(None);
     }
 
     /// A scored token.
     pub fn push(&mut self, tokenizer: &Tokenizer, score: &TokenScore) {
-        self.push_name(tokenizer.name(score.token.id));
+        self.push_name(tokenizer, score.token.id);
         self.logprobs.push(Some(score.token.logprob));
         let mut top = Map::new();
         for scored in &score.top {
             // Two ids may have one text; the likelier came first and stays.
-            top.entry(tokenizer.name(scored.id)).or_insert_with(|| json!(scored.logprob));
+            top.entry(name(tokenizer, scored.id)).or_insert_with(|| json!(scored.logprob));
         }
         self.top.push(if score.top.is_empty() { None } else { Some(Value::Object(top)) });
     }
 
-    fn push_name(&mut self, name: String) {
+    fn push_name(&mut self, tokenizer: &Tokenizer, id: u32) {
         self.offsets.push(self.offset);
-        self.offset += name.chars().count();
-        self.tokens.push(name);
+        // A character counts where it begins.
+        self.offset += tokenizer.bytes(id).iter().filter(|byte| !(0x80..0xc0).contains(*byte)).count();
+        self.tokens.push(name(tokenizer, id));
     }
 
     /// As the answer has it; the next call starts anew behind it.
@@ -54,11 +55,19 @@ impl CompletionScores {
     }
 }
 
+/// A token's text, or as OpenAI writes part of a character: `bytes:\xe2\x82`.
+fn name(tokenizer: &Tokenizer, id: u32) -> String {
+    String::from_utf8(tokenizer.bytes(id)).unwrap_or_else(|error| {
+        let digits: Vec<String> = error.as_bytes().iter().map(|byte| format!("\\x{byte:02x}")).collect();
+        format!("bytes:{}", digits.concat())
+    })
+}
+
 /// The `logprobs` of a chat: a list of tokens with their rivals.
 pub fn chat_scores(tokenizer: &Tokenizer, scores: &[TokenScore]) -> Value {
     let entry = |scored: &Scored| {
-        let name = tokenizer.name(scored.id);
-        json!({"token": name, "logprob": scored.logprob, "bytes": name.as_bytes()})
+        let (name, bytes) = (tokenizer.name(scored.id), tokenizer.bytes(scored.id));
+        json!({"token": name, "logprob": scored.logprob, "bytes": bytes})
     };
     let content: Vec<Value> = scores
         .iter()

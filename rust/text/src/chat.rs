@@ -3,8 +3,13 @@
 use crate::error::TextError;
 use enginewright_core::graph::Text;
 use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 use serde::{Deserialize, Serialize};
+use serde_json::Serializer;
+use serde_json::ser::{Formatter, PrettyFormatter};
+use std::fmt::Write;
+use std::io;
 
 const NAME: &str = "chat";
 
@@ -38,7 +43,9 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |reason: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, reason))
         });
-        environment.add_template_owned(NAME, template.clone()).map_err(broken)?;
+        environment.add_function("strftime_now", |format: String| now_as(&format));
+        environment.add_filter("tojson", as_json);
+        environment.add_template_owned(NAME, without_generation_tags(template)).map_err(broken)?;
         let token = |token: &Option<String>| token.clone().unwrap_or_default();
         Ok(Some(Self { environment, bos_token: token(&text.bos_token), eos_token: token(&text.eos_token) }))
     }
@@ -54,6 +61,9 @@ impl ChatTemplate {
         let template = self.environment.get_template(NAME).map_err(refuse)?;
         let values = context! {
             messages => Value::from(messages.iter().map(as_value).collect::<Vec<_>>()),
+            // As there: given, but none.
+            tools => Value::from(()),
+            documents => Value::from(()),
             add_generation_prompt => true,
             bos_token => self.bos_token.as_str(),
             eos_token => self.eos_token.as_str(),
@@ -64,6 +74,74 @@ impl ChatTemplate {
 
 fn as_value(message: &Message) -> Value {
     context! { role => message.role.as_str(), content => message.content.as_str() }
+}
+
+/// The local time in a format of strftime(3).
+fn now_as(format: &str) -> Result<String, Error> {
+    let mut text = String::new();
+    write!(text, "{}", chrono::Local::now().format(format)).map_err(|_| {
+        Error::new(ErrorKind::InvalidOperation, format!("strftime_now does not know the format {format:?}"))
+    })?;
+    Ok(text)
+}
+
+/// JSON as Python's `json.dumps(value, ensure_ascii=False)` writes it: no HTML escapes, a space after `,` and `:`.
+fn as_json(value: &Value, arguments: Kwargs) -> Result<String, Error> {
+    let indent: Option<usize> = arguments.get("indent")?;
+    let escapes: Option<bool> = arguments.get("ensure_ascii")?;
+    arguments.assert_all_used()?;
+    if escapes == Some(true) {
+        return Err(Error::new(ErrorKind::InvalidOperation, "tojson cannot escape to ASCII"));
+    }
+    let mut bytes = Vec::new();
+    let written = match indent {
+        Some(width) => {
+            let spaces = " ".repeat(width);
+            let pretty = PrettyFormatter::with_indent(spaces.as_bytes());
+            value.serialize(&mut Serializer::with_formatter(&mut bytes, pretty))
+        }
+        None => value.serialize(&mut Serializer::with_formatter(&mut bytes, Spaced)),
+    };
+    let refuse = |reason: String| Error::new(ErrorKind::BadSerialization, reason);
+    written.map_err(|error| refuse(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| refuse(error.to_string()))
+}
+
+/// Python's separators.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+}
+
+/// The template with `{% generation %}` blocks, which mark the assistant's words for training, as plain blocks.
+fn without_generation_tags(template: &str) -> String {
+    let mut plain = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some(start) = rest.find("{%") {
+        let Some(end) = rest[start..].find("%}") else { break };
+        let tag = &rest[start..start + end];
+        let name = tag[2..].trim_matches(['-', '+', ' ', '\t', '\n']);
+        plain.push_str(&rest[..start]);
+        match name {
+            "generation" => plain.push_str(&tag.replacen(name, "if true", 1)),
+            "endgeneration" => plain.push_str(&tag.replacen(name, "endif", 1)),
+            _ => plain.push_str(tag),
+        }
+        rest = &rest[start + end..];
+    }
+    plain.push_str(rest);
+    plain
 }
 
 #[cfg(test)]
@@ -96,5 +174,36 @@ mod tests {
     #[test]
     fn a_broken_template_is_an_error_at_load() {
         assert!(matches!(template("{% for %}"), Err(TextError::Template { .. })));
+    }
+
+    fn rendered(source: &str) -> String {
+        template(source).unwrap().unwrap().render(&messages(&["user"])).unwrap()
+    }
+
+    #[test]
+    fn json_is_written_as_python_writes_it() {
+        let source = r#"{{ {"b": [1, "<é>"], "a": messages[0].content} | tojson }}"#;
+        assert_eq!(rendered(source), r#"{"b": [1, "<é>"], "a": "from user"}"#);
+        assert_eq!(rendered("{{ [1] | tojson(indent=4) }}"), "[\n    1\n]");
+    }
+
+    #[test]
+    fn the_date_can_be_told_and_a_wrong_format_is_an_error() {
+        assert_eq!(rendered("{{ strftime_now('%Y') }}").len(), 4);
+        let wrong = template("{{ strftime_now('%!') }}").unwrap().unwrap();
+        assert!(wrong.render(&messages(&["user"])).unwrap_err().to_string().contains("%!"));
+    }
+
+    #[test]
+    fn marks_for_training_are_left_out() {
+        let source = "{% generation %}said{%- endgeneration -%} {{ 'x' if tools is none }}";
+        assert_eq!(rendered(source), "saidx");
+    }
+
+    #[test]
+    fn loops_can_be_left_and_methods_of_python_are_there() {
+        let source = "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}{% endfor %}\
+                      {{ 'a,b'.split(',')[-1] ~ ' c '.strip() ~ messages[0].get('none', 'd') }}";
+        assert_eq!(rendered(source), "bcd");
     }
 }

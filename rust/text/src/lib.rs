@@ -4,6 +4,8 @@ mod chat;
 mod error;
 mod pieces;
 mod stop;
+#[cfg(test)]
+mod test_tokenizers;
 mod tokenizer;
 
 pub use chat::{ChatTemplate, Message};
