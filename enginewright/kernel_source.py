@@ -1,4 +1,4 @@
-"""A kernel's files and the processor it is compiled for: what the planner and the builder must agree on."""
+"""A kernel's files and the processor it is compiled for: what planner and builder must agree on."""
 
 from __future__ import annotations
 

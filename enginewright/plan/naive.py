@@ -17,8 +17,8 @@ class Capacity:
 
     prefill_rows: int = 256
     """Most prompt tokens of one step; for encoders, most tokens of one batch."""
-    prefill_selected: int = 8
-    """Most wanted rows of a prefill step."""
+    prefill_selected: int = 64
+    """Most wanted rows of a prefill step: how many tokens are scored at once."""
     decode_rows: int = 8
     """Most sequences that get a token in one step."""
     context: int = 2048
