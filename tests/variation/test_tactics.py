@@ -111,3 +111,25 @@ def test_nothing_is_approximated_that_the_target_does_not_allow() -> None:
     for idea in legal(strict, TACTICS["big_step"].propose(strict)):
         assert idea.plan.numerics == ()
     assert legal(strict, TACTICS["cache_dtype"].propose(strict)) == []
+
+
+def test_a_fused_group_is_not_cut_to_fuse_a_part_of_it() -> None:
+    found = context("smollm2", "big step")
+    for name in ("fuse_norm_projections", "fuse_projections", "fuse_rotation_cache"):
+        for idea in TACTICS[name].propose(found):
+            for step, held in idea.plan.steps.items():
+                assert len(held.groups) < len(found.plan.steps[step].groups) or (
+                    held == found.plan.steps[step]
+                )
+
+
+def test_activations_in_front_of_quantised_matrices_change_their_form_and_back() -> None:
+    if not {"avx2", "fma"} <= processor_features():
+        pytest.skip("this processor has no kernel with activations in 8 bits")
+    found = context("smollm2", "big step")
+    assert "activations_q8" in found.plan.numerics
+    (in_float,) = legal(found, TACTICS["activation_quantisation"].propose(found))
+    assert "activations_q8" not in in_float.plan.numerics
+    turned = replace(found, plan=in_float.plan)
+    (in_bytes,) = legal(turned, TACTICS["activation_quantisation"].propose(turned))
+    assert "activations_q8" in in_bytes.plan.numerics

@@ -31,14 +31,20 @@ def best_choice(context: Context, step: StepName, ops: Sequence[str]) -> Choice 
 
 
 def windows(context: Context, step: StepName, kinds: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Runs of ops of these kinds that are not one group yet."""
+    """Runs of ops of these kinds that are several whole groups: a run that cuts a group would
+    leave its rest to naive kernels."""
     ops = context.graph.ops
-    together = {group.ops for group in context.plan.steps[step].groups}
+    group_of = {
+        op_id: group.ops for group in context.plan.steps[step].groups for op_id in group.ops
+    }
     found = []
     for first in range(len(ops) - len(kinds) + 1):
         run = ops[first : first + len(kinds)]
         ids = tuple(op.id for op in run)
-        if tuple(op.kind for op in run) == kinds and ids not in together:
+        if tuple(op.kind for op in run) != kinds:
+            continue
+        touched = {group_of[op_id] for op_id in ids}
+        if len(touched) > 1 and all(set(ids).issuperset(group) for group in touched):
             found.append(ids)
     return found
 

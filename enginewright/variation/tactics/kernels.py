@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from enginewright.plan import Choice, candidates_for, regroup
 from enginewright.plan.choices import change_alike, groups_by_signature
 from enginewright.plan.contracts import StepName
@@ -63,13 +66,13 @@ def _swap(context: Context) -> list[Idea]:
     return ideas
 
 
-def _everywhere(context: Context, old: str, new: str) -> Plan | None:
+def _everywhere(context: Context, rename: Callable[[str], str]) -> Plan | None:
     """The plan with kernels renamed wherever the other one exists and is legal."""
     changed = context.plan
     for step in context.plan.steps:
         choices = []
         for group in changed.steps[step].groups:
-            name = group.kernel.replace(old, new)
+            name = rename(group.kernel)
             if name == group.kernel:
                 continue
             if any(choice.kernel == name for choice in _others(context, step, group)):
@@ -80,11 +83,11 @@ def _everywhere(context: Context, old: str, new: str) -> Plan | None:
 
 
 def _swap_everywhere(
-    context: Context, tactic: str, pairs: tuple[tuple[str, str, str, float], ...]
+    context: Context, tactic: str, ways: tuple[tuple[Callable[[str], str], str, float], ...]
 ) -> list[Idea]:
     ideas = []
-    for old, new, why, predicted in pairs:
-        plan = _everywhere(context, old, new)
+    for rename, why, predicted in ways:
+        plan = _everywhere(context, rename)
         if plan is not None:
             ideas.append(Idea(plan=plan, tactic=tactic, hypothesis=why, predicted_effect=predicted))
     return ideas
@@ -96,8 +99,16 @@ def _simd_tier(context: Context) -> list[Idea]:
         context,
         "simd_tier",
         (
-            ("_avx2", "_avx512", "vectors of 512 bits halve the instructions", 1.2),
-            ("_avx512", "_avx2", "vectors of 256 bits keep the clock higher", 0.9),
+            (
+                lambda name: name.replace("_avx2", "_avx512"),
+                "vectors of 512 bits halve the instructions",
+                1.2,
+            ),
+            (
+                lambda name: name.replace("_avx512", "_avx2"),
+                "vectors of 256 bits keep the clock higher",
+                0.9,
+            ),
         ),
     )
 
@@ -109,14 +120,14 @@ def _activations(context: Context) -> list[Idea]:
         "activation_quantisation",
         (
             (
-                "projections_float_",
-                "projections_",
+                lambda name: re.sub(r"^(projections_.+)_float(_\w+)$", r"\1\2", name),
                 "activations in 8 bits: integer products do four multiplications a lane",
                 1.3,
             ),
             (
-                "projections_q",
-                "projections_float_q",
+                lambda name: re.sub(
+                    r"^(projections_(?!.*_float).+)(_avx\w+)$", r"\1_float\2", name
+                ),
                 "float activations save the rounding where a step waits for memory anyway",
                 0.8,
             ),
