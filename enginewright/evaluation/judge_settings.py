@@ -28,6 +28,11 @@ class JudgeSettings:
     """Share of the processors that others may use during a pass."""
     steal_share_limit: float = 0.03
     """Share of the processors' time that the host may take from this machine during a pass."""
+    pass_seconds: float = 1.2
+    """Timed work of a pass that is worth the start of a process: fast engines are sent more
+    requests from the second block on."""
+    most_rounds: int = 4
+    """Most times that the workload's requests are multiplied for that."""
     repeated_blocks: int = 6
     """Blocks that may be repeated because they were contended."""
     bar_blocks: int = 3
@@ -42,3 +47,5 @@ class JudgeSettings:
             raise ValueError("smallest_effect and guard_slowdown lie between 0 and 1")
         if self.audit_tokens < 1 or self.together_tokens < 1 or self.repeated_blocks < 0:
             raise ValueError("audit_tokens and together_tokens are at least 1")
+        if self.pass_seconds < 0 or self.most_rounds < 1:
+            raise ValueError("pass_seconds is at least 0, most_rounds at least 1")

@@ -130,13 +130,13 @@ def job_from_json(held: dict[str, Any]) -> LoadJob:
     return LoadJob(**{**held, "waves": waves})
 
 
-def result_to_json(result: LoadResult) -> dict[str, Any]:
-    """Ready for `json.dumps`."""
-    return asdict(result)
+def answers_to_json(answers: tuple[Answer, ...]) -> list[dict[str, Any]]:
+    """Ready for `json.dumps`: the `answers` of a result."""
+    return [asdict(answer) for answer in answers]
 
 
 def result_from_json(held: dict[str, Any]) -> LoadResult:
-    """The result that `result_to_json` wrote."""
+    """The result that the load generator wrote."""
     return LoadResult(
         answers=tuple(_answer(answer) for answer in held["answers"]),
         cpu_seconds=held["cpu_seconds"],

@@ -3,6 +3,8 @@ outside, the end."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -65,6 +67,20 @@ class Pass:
     """Who else used the processors while it was under load."""
     stopped: Stopped | None
     """How it ended; None if it is not ours."""
+
+
+def rounds_for(passes: Iterable[Pass], settings: JudgeSettings, *, rounds: int) -> int:
+    """How often to multiply the workload so that the slower arm is timed for long enough.
+
+    `rounds` is how often it was multiplied for these passes.
+    """
+    seconds = [
+        max(answer.ended for answer in seen.answers) - min(answer.sent for answer in seen.answers)
+        for seen in passes
+        if seen.answers
+    ]
+    wanted = math.ceil(settings.pass_seconds * rounds / max(seconds, default=math.inf))
+    return max(1, min(settings.most_rounds, wanted))
 
 
 def is_disturbed(seen: Pass, settings: JudgeSettings) -> bool:

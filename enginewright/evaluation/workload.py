@@ -32,8 +32,8 @@ class Workload:
         }
 
 
-def draw_workload(target: Target, prompts: PromptSource) -> Workload:
-    """Draw the prompts of one block.
+def draw_workload(target: Target, prompts: PromptSource, *, rounds: int = 1) -> Workload:
+    """Draw the prompts of one block; each stream sends `rounds` times the scenario's requests.
 
     Raises: TargetError if the tokenizer makes no text of a scenario's length.
     """
@@ -55,7 +55,7 @@ def draw_workload(target: Target, prompts: PromptSource) -> Workload:
         streams = tuple(
             tuple(
                 draw(scenario.prompt_tokens, scenario.output_tokens, scenario.batch)
-                for _ in range(scenario.requests)
+                for _ in range(rounds * scenario.requests)
             )
             for _ in range(scenario.streams)
         )

@@ -19,7 +19,7 @@ from aiohttp import web
 DEFAULTS = {
     "behaviour": "honest",
     "prompt_seconds": 0.0,
-    "token_seconds": 0.002,
+    "token_seconds": 0.01,
     "text_seconds": 0.0,
     "start_seconds": 0.0,
     "extensions": True,

@@ -20,6 +20,7 @@ SETTINGS = JudgeSettings(
     looks=Looks(blocks=(6,), alphas=(0.02,)),
     other_share_limit=10.0,
     steal_share_limit=10.0,
+    most_rounds=1,
     request_timeout_seconds=5.0,
 )
 """One look, and no word about who else uses the machine: it is shared when tests run."""

@@ -10,8 +10,9 @@ from enginewright.evaluation import contention
 from enginewright.evaluation.audit import AuditReport, Output, check_audit, choose
 from enginewright.evaluation.contention import Contention, CpuWindow
 from enginewright.evaluation.gates import check_together, passed
+from enginewright.evaluation.judge_settings import JudgeSettings
 from enginewright.evaluation.load_records import Answer
-from enginewright.evaluation.passes import Pass
+from enginewright.evaluation.passes import Pass, rounds_for
 from enginewright.target import Numerics
 
 
@@ -49,6 +50,16 @@ def seen(answers: tuple[Answer, ...], together: tuple[Answer, ...]) -> Pass:
         contention=Contention(seconds=1.0, other_share=0.0, steal_share=0.0),
         stopped=None,
     )
+
+
+def test_fast_arms_are_sent_more_requests_up_to_a_limit() -> None:
+    settings = JudgeSettings(pass_seconds=3.0, most_rounds=4)
+    second = seen((answer(1, (1, 2)),), ())
+    assert rounds_for([second], settings, rounds=1) == 3
+    assert rounds_for([second], settings, rounds=3) == 4
+    slow = seen((answer(1, (1, 2), ended=9.0),), ())
+    assert rounds_for([second, slow], settings, rounds=1) == 1
+    assert rounds_for([], settings, rounds=1) == 1
 
 
 def test_a_gate_that_checked_nothing_has_failed() -> None:

@@ -69,6 +69,8 @@ def test_a_workload_has_a_warm_up_and_every_request_of_every_stream(tokenizer_fi
     assert [len(stream) for stream in workload.waves[1].streams] == [3, 3]
     texts = [text for held in workload.texts.values() for text in held]
     assert len(set(texts)) == len(texts) == 8
+    twice = draw_workload(target, source, rounds=2)
+    assert [len(stream) for stream in twice.waves[1].streams] == [6, 6]
     again = together_wave(target, workload, source, most_tokens=120)
     resent = {stream[0].id for stream in again.streams} & workload.prompt_ids.keys()
     assert len(resent) == 2
