@@ -18,6 +18,7 @@ from enginewright.cli.doctor import doctor
 from enginewright.cli.init import init
 from enginewright.cli.inspect import inspect
 from enginewright.cli.log import log
+from enginewright.cli.memory import memory
 from enginewright.cli.report import report
 from enginewright.cli.serve import serve
 from enginewright.cli.ship import ship
@@ -31,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _command in (init, inspect, build, log, show, diff, report, serve, bench, ship, doctor):
+for _command in (init, inspect, build, log, show, diff, report, serve, bench, ship, memory, doctor):
     app.command()(_command)
 app.add_typer(target, name="target")
 

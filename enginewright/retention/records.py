@@ -21,7 +21,8 @@ class RunRecord:
     target: dict[str, Any]
     """The resolved target."""
     state: RunState
-    """`running` also when the process died: such a run can be resumed. `abandoned`: it never will."""
+    """`running` also when the process died: such a run can be resumed. `abandoned`: it
+    never will."""
     created_at: float
     """Seconds since 1970."""
 

@@ -9,12 +9,17 @@ from typing import Any
 
 from enginewright.delivery.report import ProfiledEngine, report_finished_run
 from enginewright.evaluation.judge_settings import JudgeSettings
+from enginewright.model import StepShape
+from enginewright.plan.contracts import StepName
+from enginewright.retention.memory import MEMORY_FILE, Memory
 from enginewright.settings import Settings
-from enginewright.swarm.first_steps import FirstSteps
 from enginewright.swarm.local_bench import LocalBench
 from enginewright.swarm.loop import Hands, Options
 from enginewright.swarm.proposer import Proposer
 from enginewright.swarm.run import Run
+from enginewright.swarm.step_timing import time_step
+from enginewright.swarm.tuning import Tuning
+from enginewright.swarm.warm_start import lessons_of
 
 
 @contextmanager
@@ -28,20 +33,27 @@ def real_hands(settings: Settings, *, judge: JudgeSettings | None = None) -> Ite
         yield Hands(
             inspect=bench.inspect,
             bench=bench,
-            make_proposer=_make_proposer,
-            remember=_remember,
+            make_proposer=lambda run, options: _make_proposer(run, options, settings),
+            remember=lambda run, result: _remember(run, result, settings),
             write_report=lambda run, result: _write_report(run, result, settings),
         )
     finally:
         bench.close()
 
 
-def _make_proposer(run: Run, options: Options) -> Proposer:
-    return FirstSteps(run)
+def _make_proposer(run: Run, options: Options, settings: Settings) -> Proposer:
+    memory = Memory(settings.home / MEMORY_FILE) if options.warm else None
+
+    def timed(engine: Path, step: StepName, shape: StepShape) -> float | None:
+        return time_step(settings.engine_program, engine, run.subject.checkpoint, step, shape)
+
+    return Tuning(run, timed, memory)
 
 
-def _remember(run: Run, result: dict[str, Any]) -> None:
-    return None
+def _remember(run: Run, result: dict[str, Any], settings: Settings) -> None:
+    lessons = lessons_of(run, result["speedup"]["value"])
+    if lessons:
+        Memory(settings.home / MEMORY_FILE).learn(lessons)
 
 
 def _write_report(run: Run, result: dict[str, Any], settings: Settings) -> Path:

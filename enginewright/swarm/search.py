@@ -82,9 +82,10 @@ class Search:
             hypothesis=candidate.hypothesis,
             predicted_effect=candidate.predicted_effect,
         )
+        is_leap = self.state.champion().parent is None
         finding = self._judge(candidate)
         self.state.finish(trial, finding.kind, finding.headline, finding.evidence)
-        self.journal.budget.charge_trial(time.monotonic() - start)
+        self.journal.budget.charge_trial(time.monotonic() - start, is_leap=is_leap)
         counts = self.state.counts()
         self.journal.tell(
             "verdict",

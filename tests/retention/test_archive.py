@@ -87,7 +87,11 @@ from enginewright.retention import Archive, CandidateRecord, Store
 
 folder = Path(sys.argv[1])
 archive, store = Archive(folder / "archive.sqlite"), Store(folder / "store")
-run = archive.unfinished_run("digest") or archive.start_run({}, "digest")
+run = archive.unfinished_run("digest")
+if run is None:
+    if archive.runs():
+        sys.exit()  # an earlier worker was quick enough to finish the run
+    run = archive.start_run({}, "digest")
 for number in range(12):
     name = f"c{number}"
     held = {trial.candidate: trial for trial in archive.trials(run.id)}
