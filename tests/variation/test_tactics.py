@@ -105,6 +105,12 @@ def test_a_crossover_takes_a_step_of_an_earlier_champion() -> None:
     )
 
 
+def test_the_big_step_halves_the_cache_where_that_is_allowed() -> None:
+    (idea,) = TACTICS["big_step"].propose(context("smollm2", "naive"))
+    assert idea.plan.cache.dtype == "f16"
+    assert "cache_f16" in idea.plan.numerics
+
+
 def test_nothing_is_approximated_that_the_target_does_not_allow() -> None:
     found = context("smollm2", "naive")
     strict = replace(found, allowed=Allowed(features=found.allowed.features, numerics=frozenset()))
