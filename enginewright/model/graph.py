@@ -205,6 +205,15 @@ class Graph(_Record):
     def _ops_by_id(self) -> Mapping[str, Op]:
         return {op.id: op for op in self.ops}
 
+    @cached_property
+    def readers(self) -> Mapping[str, frozenset[str]]:
+        """Buffer → ids of the ops that read it."""
+        found: dict[str, set[str]] = {}
+        for op in self.ops:
+            for name in op.inputs:
+                found.setdefault(name, set()).add(op.id)
+        return {name: frozenset(ids) for name, ids in found.items()}
+
     def weight_shape(self, name: str) -> tuple[int, ...]:
         """Shape of the weight or constant `name`."""
         held = self.weights.get(name) or self.constants[name]

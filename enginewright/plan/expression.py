@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from enginewright.errors import PlanError
@@ -36,12 +37,11 @@ def holds(constraint: str, names: Mapping[str, Value], *, where: str) -> bool:
     Raises: PlanError if it is no expression or uses anything but the allowed operators and names.
     """
     try:
-        tree = ast.parse(constraint, mode="eval").body
+        tree, used = _parsed(constraint)
     except SyntaxError as error:
         raise PlanError(
             f"{where}: constraint `{constraint}` is no expression: {error.msg}"
         ) from error
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     missing = sorted(used - names.keys())
     if any(not name.startswith("OP_") for name in missing):
         unknown = next(name for name in missing if not name.startswith("OP_"))
@@ -58,6 +58,12 @@ def holds(constraint: str, names: Mapping[str, Value], *, where: str) -> bool:
             f"{where}: constraint `{constraint}` cannot be evaluated: {error}",
             hint="use + - * // % and or not == != < <= > >= in, numbers, texts and names",
         ) from error
+
+
+@cache
+def _parsed(constraint: str) -> tuple[ast.expr, frozenset[str]]:
+    tree = ast.parse(constraint, mode="eval").body
+    return tree, frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
 def _evaluate(node: ast.expr, names: Mapping[str, Value]) -> Any:

@@ -48,8 +48,10 @@ def boundary(graph: Graph, ops: Sequence[Op]) -> Boundary:
     inside = {op.id for op in ops}
     made = [name for op in ops for name in op.outputs]
     inputs = dict.fromkeys(name for op in ops for name in op.inputs if name not in made)
-    read_outside = {name for op in graph.ops if op.id not in inside for name in op.inputs}
-    outputs = [name for name in made if name in read_outside or name == graph.output]
+    nobody: frozenset[str] = frozenset()
+    outputs = [
+        name for name in made if name == graph.output or graph.readers.get(name, nobody) - inside
+    ]
     return Boundary(inputs=tuple(inputs), outputs=tuple(outputs))
 
 

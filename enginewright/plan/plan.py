@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -105,13 +105,14 @@ class Plan(_Record):
     """`prefill` and `decode`, or `encode`."""
 
     def to_json(self) -> str:
-        """Canonical text: the same plan gives the same bytes."""
+        """Canonical text, a line for each group: the same plan gives the same bytes."""
         held = self.model_dump(mode="json")
-        for step in held["steps"].values():
-            for group in step["groups"]:
-                if group["object"] is None:
-                    del group["object"]
-        return json.dumps(held, ensure_ascii=False, indent=1) + "\n"
+        steps = held.pop("steps")
+        lines = [f" {_text(name)}: {_text(value)}" for name, value in held.items()]
+        lines.append(
+            ' "steps": {' + ",\n  ".join(_step_text(*item) for item in steps.items()) + "}"
+        )
+        return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
@@ -130,7 +131,7 @@ class Plan(_Record):
 
     @property
     def sha256(self) -> str:
-        """Digest of `to_json()`."""
+        """Digest of `to_json()`; not cached, since `model_copy` would carry it to other plans."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def group(self, step: StepName, group_id: str) -> Group:
@@ -142,3 +143,16 @@ class Plan(_Record):
             if group.id == group_id:
                 return group
         raise PlanError(f"step {step} has no group `{group_id}`")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _step_text(name: str, step: dict[str, Any]) -> str:
+    groups = step.pop("groups")
+    for group in groups:
+        if group["object"] is None:
+            del group["object"]
+    lines = ",\n    ".join(_text(group) for group in groups)
+    return f'{_text(name)}: {_text(step)[:-1]}, "groups": [\n    {lines}]}}'

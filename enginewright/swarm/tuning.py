@@ -10,7 +10,7 @@ from enginewright.swarm.run_state import SEARCH
 from enginewright.swarm.screener import MicroScreener, TimeStep
 from enginewright.swarm.warm_start import hardware_key, warm_plan
 from enginewright.swarm.workbench import Finding, Say
-from enginewright.variation.idea import Context, Idea
+from enginewright.variation.idea import Context, Idea, KnownChoices
 from enginewright.variation.tuner import LEAST_GAIN, Belief, Tuner
 
 SCREEN_SHARE = 0.15
@@ -30,6 +30,7 @@ class Tuning:
         # The run's own number: the same run draws the same ideas.
         self._tuner = Tuner(seed=int(run.state.run.lstrip("r"), 16))
         self._tuner.seen |= run.state.tried_plans()
+        self._choices: KnownChoices = {}
         for event in run.state.archive.events(run.state.run):
             if event.kind in ("screened", "screened_out"):
                 self._remember(event.details["tactic"], event.details["speedup"])
@@ -68,7 +69,7 @@ class Tuning:
             return None
         say("memory knows kinds of groups of this model on this hardware: a warm start")
         return Idea(
-            plan=plan,
+            make=lambda: plan,
             tactic="warm_start",
             hypothesis="what won for the same kinds of groups on this hardware wins again",
             predicted_effect=5.0,
@@ -92,6 +93,7 @@ class Tuning:
             kept=tuple(plan for plan in kept if plan.sha256 != champion.sha256),
             cores=subject.machine.cores,
             rank=self._rank(),
+            known=self._choices,
         )
 
     def _rank(self) -> dict[str, float]:

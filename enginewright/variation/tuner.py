@@ -104,15 +104,23 @@ class Tuner:
             if not names:
                 return None
             name = self._pick(names)
-            ideas = [idea for idea in TACTICS[name].propose(context) if self._is_new(idea, context)]
-            if not ideas:
+            idea = self._first_new(TACTICS[name].propose(context), context)
+            if idea is None:
                 spent.add(name)
                 continue
-            # The first ideas of a tactic are its best guesses; later ones get their turn.
-            idea = ideas[min(int(self._random.expovariate(0.5)), len(ideas) - 1)]
             self.seen.add(idea.plan.sha256)
             self._belief(name).proposed += 1
             return idea
+
+    def _first_new(self, ideas: list[Idea], context: Context) -> Idea | None:
+        """A new one of the ideas; those that turn out old or illegal are dropped on the way."""
+        left = list(ideas)
+        while left:
+            # The first ideas of a tactic are its best guesses; later ones get their turn.
+            idea = left.pop(min(int(self._random.expovariate(0.5)), len(left) - 1))
+            if self._is_new(idea, context):
+                return idea
+        return None
 
     def _pick(self, names: list[str]) -> str:
         if self._random.random() < FLOOR:
@@ -126,13 +134,16 @@ class Tuner:
         return max(names, key=promise)
 
     def _is_new(self, idea: Idea, context: Context) -> bool:
-        if idea.plan.sha256 in self.seen or idea.plan.sha256 == context.plan.sha256:
-            return False
+        digest = None
         try:
+            digest = idea.plan.sha256
+            if digest in self.seen or digest == context.plan.sha256:
+                return False
             check_plan(idea.plan, context.graph, context.library, context.allowed)
         except PlanError:
             # A tactic may overreach (a cache form that a kernel lacks): such a plan is no idea.
-            self.seen.add(idea.plan.sha256)
+            if digest is not None:
+                self.seen.add(digest)
             return False
         return True
 
@@ -152,8 +163,8 @@ def _combined(taken: list[tuple[Idea, float]]) -> Idea | None:
     steps = "; ".join(
         f"{idea.tactic} ({speedup:.3f}x): {idea.hypothesis}" for idea, speedup in taken
     )
-    return Idea(
-        plan=last.plan,
+    return replace(
+        last,
         tactic="combined",
         hypothesis=f"{len(taken)} screened steps together: {steps}",
         predicted_effect=predicted,

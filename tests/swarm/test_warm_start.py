@@ -146,7 +146,7 @@ def test_screening_times_both_plans_in_turn_and_weighs_steps_by_the_workload(run
         return {"prefill": 8.0, "decode": 2.0}[step] * (1.0 if is_naive else 0.25)
 
     screener = MicroScreener(run, timed, seconds=60)
-    idea = Idea(plan=plan, tactic="big_step", hypothesis="", predicted_effect=4.0)
+    idea = Idea(make=lambda: plan, tactic="big_step", hypothesis="", predicted_effect=4.0)
     assert screener.speedup(None, idea, context_of(run, naive)) == pytest.approx(4.0)
     assert [who for who, step in asked if step == "decode"] == [True, False, False, True]
     assert run.state.last_event("screened")["speedup"] == pytest.approx(4.0)
@@ -155,7 +155,7 @@ def test_screening_times_both_plans_in_turn_and_weighs_steps_by_the_workload(run
 def test_an_engine_that_cannot_be_timed_is_screened_out_not_slow(run):
     _, plan = fast(run)
     screener = MicroScreener(run, lambda *_: None, seconds=60)
-    idea = Idea(plan=plan, tactic="big_step", hypothesis="", predicted_effect=4.0)
+    idea = Idea(make=lambda: plan, tactic="big_step", hypothesis="", predicted_effect=4.0)
     naive = run.state.plan(run.state.naive()[0])
     assert screener.speedup(None, idea, context_of(run, naive)) is None
     assert run.state.last_event("screened_out")["speedup"] is None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from enginewright.plan import Choice, candidates_for, regroup
+from enginewright.plan import Choice
 from enginewright.plan.choices import groups_by_signature
 from enginewright.plan.contracts import StepName
 from enginewright.variation.idea import Context, Idea, Tactic
@@ -12,14 +13,6 @@ from enginewright.variation.idea import Context, Idea, Tactic
 
 def best_choice(context: Context, step: StepName, ops: Sequence[str]) -> Choice | None:
     """The kernel for exactly these ops that memory, then the processor, speaks for."""
-    found = candidates_for(
-        context.plan,
-        context.graph,
-        context.library,
-        step=step,
-        ops=ops,
-        allowed=context.allowed,
-    )
 
     def worth(choice: Choice) -> tuple[float, bool, int, int, str]:
         contract = context.library.named(choice.kernel).contract
@@ -27,7 +20,7 @@ def best_choice(context: Context, step: StepName, ops: Sequence[str]) -> Choice 
         remembered = context.rank.get(choice.kernel, 0.0)
         return remembered, is_fast, len(contract.numerics), len(contract.requires), choice.kernel
 
-    return max(found, key=worth, default=None)
+    return max(context.choices(step, ops), key=worth, default=None)
 
 
 def windows(context: Context, step: StepName, kinds: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -62,10 +55,9 @@ def _fuse(name: str, kinds: str, why: str, predicted: float) -> Tactic:
                     choices.append(choice)
             if not choices:
                 continue
-            plan = regroup(context.plan, context.graph, context.library, step=step, choices=choices)
             ideas.append(
                 Idea(
-                    plan=plan,
+                    make=partial(context.regrouped, step, choices),
                     tactic=name,
                     hypothesis=f"{why} ({step}, {len(choices)} places)",
                     predicted_effect=predicted,
@@ -89,11 +81,10 @@ def _split(context: Context) -> list[Idea]:
                     choice = best_choice(context, step, [op_id])
                     if choice is not None:
                         choices.append(choice)
-            plan = regroup(context.plan, context.graph, context.library, step=step, choices=choices)
             kinds = " ".join(context.graph.op(op_id).kind for op_id in alike[0].ops)
             ideas.append(
                 Idea(
-                    plan=plan,
+                    make=partial(context.regrouped, step, choices),
                     tactic="split_group",
                     hypothesis=f"`{kinds}` apart lets each op share out its own work ({step})",
                     predicted_effect=0.98,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
-from enginewright.plan import Choice, candidates_for, regroup
+from enginewright.plan import Choice
 from enginewright.plan.choices import change_alike, groups_by_signature
 from enginewright.plan.contracts import StepName
 from enginewright.plan.plan import Group, Plan
@@ -13,17 +15,9 @@ from enginewright.variation.idea import Context, Idea, Tactic
 
 
 def _others(context: Context, step: StepName, group: Group) -> list[Choice]:
-    found = candidates_for(
-        context.plan,
-        context.graph,
-        context.library,
-        step=step,
-        ops=group.ops,
-        allowed=context.allowed,
-    )
     return [
         choice
-        for choice in found
+        for choice in context.choices(step, group.ops)
         if choice.kernel != group.kernel and not choice.kernel.startswith("naive_")
     ]
 
@@ -54,7 +48,7 @@ def _swap(context: Context) -> list[Idea]:
                 kinds = " ".join(context.graph.op(op_id).kind for op_id in groups[0].ops)
                 ideas.append(
                     Idea(
-                        plan=_with_kernel(context, step, signature, choice.kernel),
+                        make=partial(_with_kernel, context, step, signature, choice.kernel),
                         tactic="swap_kernel",
                         hypothesis=(
                             f"{choice.kernel} suits `{kinds}` better than {groups[0].kernel} "
@@ -66,20 +60,27 @@ def _swap(context: Context) -> list[Idea]:
     return ideas
 
 
-def _everywhere(context: Context, rename: Callable[[str], str]) -> Plan | None:
-    """The plan with kernels renamed wherever the other one exists and is legal."""
-    changed = context.plan
-    for step in context.plan.steps:
-        choices = []
-        for group in changed.steps[step].groups:
-            name = rename(group.kernel)
-            if name == group.kernel:
-                continue
-            if any(choice.kernel == name for choice in _others(context, step, group)):
-                choices.append(Choice(ops=group.ops, kernel=name))
+def _renamed(context: Context, rename: Callable[[str], str]) -> list[tuple[StepName, list[Choice]]]:
+    """Groups whose kernel goes by another name where the other one exists and is legal."""
+    found = []
+    for step, held in context.plan.steps.items():
+        choices = [
+            choice
+            for group in held.groups
+            if (name := rename(group.kernel)) != group.kernel
+            for choice in _others(context, step, group)
+            if choice.kernel == name
+        ]
         if choices:
-            changed = regroup(changed, context.graph, context.library, step=step, choices=choices)
-    return None if changed is context.plan else changed
+            found.append((step, choices))
+    return found
+
+
+def _everywhere(context: Context, renamed: list[tuple[StepName, list[Choice]]]) -> Plan:
+    changed = context
+    for step, choices in renamed:
+        changed = replace(changed, plan=changed.regrouped(step, choices))
+    return changed.plan
 
 
 def _swap_everywhere(
@@ -87,9 +88,9 @@ def _swap_everywhere(
 ) -> list[Idea]:
     ideas = []
     for rename, why, predicted in ways:
-        plan = _everywhere(context, rename)
-        if plan is not None:
-            ideas.append(Idea(plan=plan, tactic=tactic, hypothesis=why, predicted_effect=predicted))
+        if renamed := _renamed(context, rename):
+            made = partial(_everywhere, context, renamed)
+            ideas.append(Idea(make=made, tactic=tactic, hypothesis=why, predicted_effect=predicted))
     return ideas
 
 
@@ -144,12 +145,9 @@ def _shared_embedding(context: Context) -> list[Idea]:
             continue
         for choice in _others(context, step, group):
             if context.library.named(choice.kernel).contract.layout != "stored":
-                plan = regroup(
-                    context.plan, context.graph, context.library, step=step, choices=[choice]
-                )
                 ideas.append(
                     Idea(
-                        plan=plan,
+                        make=partial(context.regrouped, step, [choice]),
                         tactic="shared_embedding",
                         hypothesis=f"a tied table is in memory once ({step})",
                         predicted_effect=1.0,

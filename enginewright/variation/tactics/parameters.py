@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from enginewright.plan.choices import change_alike, groups_by_signature
 from enginewright.plan.plan import Group
 from enginewright.variation.idea import Context, Idea, Tactic
@@ -52,7 +54,8 @@ def _turn(theme: str) -> Tactic:
                             parameters = group.parameters | {name: value}
                             return group.model_copy(update={"parameters": parameters})
 
-                        plan = change_alike(
+                        make = partial(
+                            change_alike,
                             context.plan,
                             context.graph,
                             context.library,
@@ -62,7 +65,7 @@ def _turn(theme: str) -> Tactic:
                         )
                         ideas.append(
                             Idea(
-                                plan=plan,
+                                make=make,
                                 tactic=theme,
                                 hypothesis=(
                                     f"{WHY[theme]}: {name} {current[name]} to {value} in "

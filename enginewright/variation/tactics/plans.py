@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from enginewright.plan import Plan
 from enginewright.plan.choices import complete, with_settings
 from enginewright.variation.big_step import big_step
 from enginewright.variation.idea import Context, Idea, Tactic
 
 
-def _big_step(context: Context) -> list[Idea]:
-    """From the naive plan to fused, vectorised kernels everywhere."""
+def _big_plan(context: Context) -> Plan:
     plan = big_step(
         context.naive,
         context.graph,
@@ -20,10 +22,15 @@ def _big_step(context: Context) -> list[Idea]:
         # Half the memory of keys and values, and no slower where it was measured.
         cache = plan.cache.model_copy(update={"dtype": "f16"})
         plan = with_settings(plan, context.graph, context.library, cache=cache)
+    return plan
+
+
+def _big_step(context: Context) -> list[Idea]:
+    """From the naive plan to fused, vectorised kernels everywhere."""
     remembered = ", led by what won before" if context.rank else ""
     return [
         Idea(
-            plan=plan,
+            make=partial(_big_plan, context),
             tactic="big_step",
             hypothesis=f"fused, vectorised kernels everywhere move each byte once{remembered}",
             predicted_effect=5.0,
@@ -41,12 +48,10 @@ def _crossover(context: Context) -> list[Idea]:
             if theirs == context.plan.steps[step]:
                 continue
             steps = {**context.plan.steps, step: theirs}
-            plan = complete(
-                context.plan.model_copy(update={"steps": steps}), context.graph, context.library
-            )
+            changed = context.plan.model_copy(update={"steps": steps})
             ideas.append(
                 Idea(
-                    plan=plan,
+                    make=partial(complete, changed, context.graph, context.library),
                     tactic="crossover",
                     hypothesis=f"the {step} of champion {len(context.kept) - number} was better",
                     predicted_effect=1.0,

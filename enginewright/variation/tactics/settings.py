@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from enginewright.plan import Plan
 from enginewright.plan.choices import complete, with_settings
 from enginewright.plan.plan import CachePlan, MemoryPlan, PoolPlan
@@ -13,12 +16,15 @@ SPINS = (0, 50, 200, 1000, 5000)
 """Microseconds that an idle thread watches for work."""
 
 
-def _idea(plan: Plan, tactic: str, hypothesis: str, predicted: float) -> Idea:
-    return Idea(plan=plan, tactic=tactic, hypothesis=hypothesis, predicted_effect=predicted)
+Make = Callable[[], Plan]
 
 
-def _set(context: Context, **settings: object) -> Plan:
-    return with_settings(context.plan, context.graph, context.library, **settings)
+def _idea(make: Make, tactic: str, hypothesis: str, predicted: float) -> Idea:
+    return Idea(make=make, tactic=tactic, hypothesis=hypothesis, predicted_effect=predicted)
+
+
+def _set(context: Context, **settings: object) -> Make:
+    return partial(with_settings, context.plan, context.graph, context.library, **settings)
 
 
 def _threads(context: Context) -> list[Idea]:
@@ -62,11 +68,11 @@ def _huge_pages(context: Context) -> list[Idea]:
         if turned
         else "small pages save memory"
     )
-    plan = _set(context, memory=MemoryPlan(huge_pages=turned))
-    return [_idea(plan, "huge_pages", why, 1.05 if turned else 0.97)]
+    make = _set(context, memory=MemoryPlan(huge_pages=turned))
+    return [_idea(make, "huge_pages", why, 1.05 if turned else 0.97)]
 
 
-def _cache(context: Context, dtype: str, layout: str) -> Plan:
+def _cache(context: Context, dtype: str, layout: str) -> Make:
     cache = context.plan.cache.model_dump() | {"dtype": dtype, "layout": layout}
     return _set(context, cache=CachePlan.model_validate(cache))
 
@@ -103,11 +109,10 @@ def _rows(context: Context) -> list[Idea]:
         if rows == step.rows or rows < step.selected:
             continue
         steps = {**context.plan.steps, "prefill": step.model_copy(update={"rows": rows})}
-        plan = complete(
-            context.plan.model_copy(update={"steps": steps}), context.graph, context.library
-        )
+        changed = context.plan.model_copy(update={"steps": steps})
+        make = partial(complete, changed, context.graph, context.library)
         why = f"prompts in chunks of {rows} rows: weights unpacked less often, or rows in cache"
-        ideas.append(_idea(plan, "prefill_rows", why, 1.02))
+        ideas.append(_idea(make, "prefill_rows", why, 1.02))
     return ideas
 
 
