@@ -32,6 +32,10 @@
 //! values = [0, 1024, 2048, 4096, 8192]
 //! default = 4096
 //! help = "bytes ahead of the weights in use that are asked for; 0 = none (applies to tiles of up to 2 rows)"
+//! [parameters.PREFETCH_LEVEL]
+//! values = [1, 2]
+//! default = 1
+//! help = "cache level that weights are asked into; the second has more requests in flight"
 //! [parameters.SHARE_ABOVE]
 //! values = [0, 1, 2, 4, 8]
 //! default = 8

@@ -11,6 +11,8 @@ use crate::simd::{Floats, Lanes, PARTS, joined, prefetch};
 /// Bytes ahead of the weights in use that are asked for; 0 leaves it to the processor. Larger tiles use the same weights
 /// again and again, so only small ones ask.
 const PREFETCH: usize = constant!("EW_PARAM_PREFETCH", 4096);
+/// Cache level that they are asked into. The first has few requests in flight, too few for the bandwidth of one core.
+const PREFETCH_LEVEL: usize = constant!("EW_PARAM_PREFETCH_LEVEL", 1);
 
 /// Products of the panel with `ROWS` prepared rows that follow each other from `rows`.
 #[inline(always)]
@@ -26,7 +28,7 @@ unsafe fn multiply_part<const ROWS: usize>(panel: *const u8, part: usize, rows: 
         unsafe {
             if PREFETCH > 0 && ROWS <= 2 && part == 0 {
                 for line in (0..BODY_STEP).step_by(64) {
-                    prefetch(body(panel, block).wrapping_add(PREFETCH + line));
+                    prefetch::<PREFETCH_LEVEL>(body(panel, block).wrapping_add(PREFETCH + line));
                 }
             }
             let weights = layout::weights(body(panel, block), part);

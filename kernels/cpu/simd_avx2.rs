@@ -269,8 +269,13 @@ pub unsafe fn store_rounded(values: [Floats; 2], bytes: *mut i8) -> i32 {
     }
 }
 
-/// Asks for the cache line at `at`, which need not exist.
+/// Asks for the cache line at `at`, which need not exist, into the cache of level `LEVEL`.
 #[inline(always)]
-pub fn prefetch(at: *const u8) {
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+pub fn prefetch<const LEVEL: usize>(at: *const u8) {
+    unsafe {
+        match LEVEL {
+            1 => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
+            _ => _mm_prefetch::<_MM_HINT_T1>(at.cast()),
+        }
+    }
 }

@@ -11,7 +11,7 @@ from enginewright.variation.idea import Context, Idea, Tactic
 THEMES: dict[str, tuple[str, ...]] = {
     "tile": ("TILE", "VECTORS", "KEYS", "PARTS"),
     "unroll": ("UNROLL", "DEPTH"),
-    "prefetch_distance": ("PREFETCH",),
+    "prefetch": ("PREFETCH", "PREFETCH_LEVEL"),
     "cache_block": ("ROW_BLOCK", "INPUT_BLOCK", "BLOCK"),
     "partition": ("SHARE_ABOVE", "TICKET_UNITS", "APART"),
 }
@@ -19,7 +19,7 @@ THEMES: dict[str, tuple[str, ...]] = {
 WHY = {
     "tile": "another tile fits registers and remainders better",
     "unroll": "another unrolling keeps more sums in flight",
-    "prefetch_distance": "weights asked for at another distance arrive in time",
+    "prefetch": "weights asked for otherwise arrive in time",
     "cache_block": "another block keeps what is used again in a nearer cache",
     "partition": "another way to share out the work leaves threads waiting less",
     "other_parameter": "another value suits this shape better",
