@@ -8,7 +8,12 @@ from pathlib import Path
 
 from enginewright.errors import MachineError, PlanError
 
-_INCLUDE = re.compile(r'#\[path\s*=\s*"([^"]+)"\]|include(?:_str|_bytes)?!\(\s*"([^"]+)"\s*\)')
+_INCLUDE = re.compile(
+    r'#\[path\s*=\s*"([^"]+)"\]'
+    r'|include(?:_str|_bytes)?!\(\s*"([^"]+)"\s*\)'
+    r'|^[ \t]*#[ \t]*include[ \t]*"([^"]+)"',
+    re.MULTILINE,
+)
 
 
 def source_files(source: Path) -> list[Path]:
@@ -37,7 +42,7 @@ def source_files(source: Path) -> list[Path]:
             ) from error
         found[path] = None
         for match in _INCLUDE.finditer(text):
-            waiting.append((path.parent / (match[1] or match[2])).resolve())
+            waiting.append((path.parent / (match[1] or match[2] or match[3])).resolve())
     first, *rest = found
     return [first, *sorted(rest)]
 

@@ -23,8 +23,12 @@ class Settings:
     """One folder for each run. `ENGINEWRIGHT_RUNS`, default `./runs`."""
     engine_program: Path
     """The host program. `ENGINEWRIGHT_ENGINE`, default the release build in `rust/target`."""
+    sandbox_program: Path
+    """What candidates are shut in by. `ENGINEWRIGHT_SANDBOX`, default beside the host program."""
     kernels: Path
     """The kernel library for CPUs. `ENGINEWRIGHT_KERNELS`, default `kernels/cpu`."""
+    cuda_kernels: Path
+    """The kernel library for NVIDIA GPUs. `ENGINEWRIGHT_CUDA_KERNELS`, default `kernels/cuda`."""
     rust: Path
     """The Cargo workspace, needed by `ship`."""
 
@@ -42,6 +46,10 @@ def load_settings() -> Settings:
         engine_program=place(
             "ENGINEWRIGHT_ENGINE", SOURCE_ROOT / "rust/target/release/enginewright-engine"
         ),
+        sandbox_program=place(
+            "ENGINEWRIGHT_SANDBOX", SOURCE_ROOT / "rust/target/release/enginewright-sandbox"
+        ),
         kernels=place("ENGINEWRIGHT_KERNELS", SOURCE_ROOT / "kernels/cpu"),
+        cuda_kernels=place("ENGINEWRIGHT_CUDA_KERNELS", SOURCE_ROOT / "kernels/cuda"),
         rust=SOURCE_ROOT / "rust",
     )

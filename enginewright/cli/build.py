@@ -10,7 +10,8 @@ import typer
 from enginewright.cli.output import JsonFlag, print_json
 from enginewright.cli.progress import show_progress
 from enginewright.cli.result_table import print_result
-from enginewright.errors import EnginewrightError
+from enginewright.errors import EnginewrightError, UsageError
+from enginewright.evaluation.sandbox import Level
 from enginewright.settings import load_settings
 from enginewright.target import load_target
 
@@ -23,6 +24,13 @@ def build(
     warm: Annotated[
         bool, typer.Option("--warm/--no-warm", help="Begin with what memory proposes.")
     ] = True,
+    sandbox: Annotated[
+        str,
+        typer.Option(
+            help="How candidates are shut in: `strong`, or `weak` where this machine has no "
+            "namespaces and you trust the candidates.",
+        ),
+    ] = "strong",
     as_json: JsonFlag = False,
 ) -> int:
     """Build a verified engine for a target, make it faster within the budget, and ship it.
@@ -36,7 +44,8 @@ def build(
 
     loaded = load_target(target)
     settings = load_settings()
-    with real_hands(settings) as hands, show_progress(loaded.target) as listener:
+    level = sandbox_level(sandbox)
+    with real_hands(settings, sandbox=level) as hands, show_progress(loaded.target) as listener:
         try:
             result = build_engine_for(
                 loaded,
@@ -54,6 +63,18 @@ def build(
     else:
         print_result(result)
     return 0 if result["accepted"] else MISSED
+
+
+def sandbox_level(text: str) -> Level:
+    """Raises: UsageError for another word than `strong` or `weak`."""
+    match text:
+        case "strong" | "weak":
+            return text
+        case _:
+            raise UsageError(
+                f"--sandbox is {text!r}; expected strong or weak",
+                hint="strong is the default; weak leaves files and processes in reach",
+            )
 
 
 MISSED = 8

@@ -12,6 +12,8 @@ from typing import Any
 from rich.console import Console
 
 from enginewright.cli.output import JsonFlag, print_json, print_rows
+from enginewright.errors import EnginewrightError
+from enginewright.evaluation.sandbox import probe_sandbox
 from enginewright.settings import load_settings
 
 LEAST_FREE_BYTES = 2 << 30
@@ -35,7 +37,7 @@ def doctor(as_json: JsonFlag = False) -> None:
         _disk(settings.home),
         probe["check"],
         *_machine(probe["found"]),
-        _sandbox(),
+        _sandbox(settings.sandbox_program),
         _gpu(),
     ]
     is_able = all(check["ok"] for check in checks if check["needed"])
@@ -164,18 +166,18 @@ def _size(count: int) -> str:
     return f"{count / 2**10:.0f} KiB"
 
 
-def _sandbox() -> dict[str, Any]:
-    """How far candidates are kept apart from the rest of the machine."""
-    said = _said("bwrap", "--version")
-    processes = "processes of their own with time limits and a bare environment"
-    if said is None or said[0] != 0:
-        hint = "install bubblewrap (apt install bubblewrap): needed for candidates of strangers"
-        return _check("sandbox", f"level 1: {processes}", hint, is_needed=False)
-    works = _said("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true")
-    if works is None or works[0] != 0:
-        hint = "allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1"
-        return _check("sandbox", f"level 1: {processes}; bwrap fails", hint, is_needed=False)
-    return _check("sandbox", f"level 1: {processes}; {said[1]} is here", None, is_needed=False)
+def _sandbox(program: Path) -> dict[str, Any]:
+    """How far candidates can be kept apart from the rest of the machine."""
+    try:
+        report = probe_sandbox(program)
+    except EnginewrightError as error:
+        return _check("sandbox", None, error.hint or error.message)
+    lacks = [f"{name} ({reason})" for name, reason in report.layers.items() if reason is not None]
+    without = f"; without {', '.join(lacks)}" if lacks else ""
+    hint = None
+    if report.level != "strong":
+        hint = "allow namespaces to this user, or build with --sandbox=weak"
+    return _check("sandbox", f"{report.level}{without}", hint, is_needed=False)
 
 
 def _gpu() -> dict[str, Any]:

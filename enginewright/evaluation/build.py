@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +22,28 @@ from typing import Any
 
 from enginewright.errors import MachineError, PlanError
 from enginewright.evaluation.compile import CompileFailure, Job, compile_object, object_key
+from enginewright.evaluation.compile_cuda import compile_cubin, cubin_key
+from enginewright.evaluation.sandbox import Sandbox
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Toolchain:
+    """What makes objects for one kind of device."""
+
+    source_suffix: str
+    object_suffix: str
+    key: Callable[[Job], str]
+    compile: Callable[[Job, Path, Sandbox | None], CompileFailure | None]
+
+
+_TOOLCHAINS = {
+    "cpu": _Toolchain(
+        source_suffix=".rs", object_suffix=".so", key=object_key, compile=compile_object
+    ),
+    "cuda": _Toolchain(
+        source_suffix=".cu", object_suffix=".cubin", key=cubin_key, compile=compile_cubin
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +84,14 @@ def build_engine(
     features: frozenset[str],
     *,
     host_program: Path | None = None,
+    sandbox: Sandbox | None = None,
 ) -> BuildResult:
     """Build `candidate` into the folder `engine`, which appears whole or not at all (an old one is
     replaced).
 
     `features` are the processor's; a plan that requires more is refused before anything is
     compiled.
-    `host_program` enters the fingerprint.
+    `host_program` enters the fingerprint; compilers run in `sandbox`, if given.
 
     Raises: MachineError if there is no compiler, or the disk is full or refuses.
     """
@@ -76,16 +99,21 @@ def build_engine(
     with _disk_errors(engine):
         try:
             plan = _read_plan(candidate / "plan.json")
-            jobs = _jobs(plan, candidate / "kernels")
+            tools = _toolchain(plan)
+            jobs = _jobs(plan, candidate / "kernels", tools)
             missing = sorted(set(plan["requires"]) - features)
             if missing:
                 return _refused(f"the processor lacks {', '.join(missing)}")
-            keys = {job: object_key(job) for job in jobs.values()}
+            keys = {job: tools.key(job) for job in jobs.values()}
         except PlanError as error:
             return _refused(str(error))
         object_cache.mkdir(parents=True, exist_ok=True)
-        absent = {key: job for job, key in keys.items() if not _cached(object_cache, key).exists()}
-        failure = _compile_all(absent, object_cache)
+        absent = {
+            key: job
+            for job, key in keys.items()
+            if not _cached(object_cache, key, tools).exists()
+        }
+        failure = _compile_all(absent, object_cache, tools, sandbox)
         if failure is not None:
             return NotBuilt(kernel=failure.kernel, reason=failure.reason, log=failure.log)
         objects = {place: keys[job] for place, job in jobs.items()}
@@ -136,7 +164,14 @@ def _read_plan(path: Path) -> dict[str, Any]:
     return dict(plan)
 
 
-def _jobs(plan: dict[str, Any], kernels: Path) -> dict[str, Job]:
+def _toolchain(plan: dict[str, Any]) -> _Toolchain:
+    device = plan.get("device", "cpu")
+    if device not in _TOOLCHAINS:
+        raise PlanError(f"device {device!r}: expected one of {', '.join(_TOOLCHAINS)}")
+    return _TOOLCHAINS[device]
+
+
+def _jobs(plan: dict[str, Any], kernels: Path, tools: _Toolchain) -> dict[str, Job]:
     jobs = {}
     for step_name, step in plan["steps"].items():
         for group in step["groups"]:
@@ -145,7 +180,7 @@ def _jobs(plan: dict[str, Any], kernels: Path) -> dict[str, Job]:
                 raise PlanError(f"kernel name {name!r}: expected letters, digits and _")
             constants = tuple(sorted(group["constants"].items()))
             jobs[f"{step_name}/{group['id']}"] = Job(
-                source=kernels / f"{name}.rs", constants=constants
+                source=kernels / f"{name}{tools.source_suffix}", constants=constants
             )
     return jobs
 
@@ -156,18 +191,23 @@ def _name_objects(plan: dict[str, Any], objects: dict[str, str]) -> None:
             group["object"] = objects[f"{step_name}/{group['id']}"]
 
 
-def _cached(object_cache: Path, key: str) -> Path:
-    return object_cache / f"{key}.so"
+def _cached(object_cache: Path, key: str, tools: _Toolchain) -> Path:
+    return object_cache / f"{key}{tools.object_suffix}"
 
 
-def _compile_all(absent: dict[str, Job], object_cache: Path) -> CompileFailure | None:
+def _compile_all(
+    absent: dict[str, Job], object_cache: Path, tools: _Toolchain, sandbox: Sandbox | None
+) -> CompileFailure | None:
     """Compile in parallel; the first failure in order of the plan."""
     if not absent:
         return None
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         results = list(
             pool.map(
-                lambda item: compile_object(item[1], _cached(object_cache, item[0])), absent.items()
+                lambda item: tools.compile(
+                    item[1], _cached(object_cache, item[0], tools), sandbox
+                ),
+                absent.items(),
             )
         )
     return next((result for result in results if result is not None), None)
@@ -181,6 +221,7 @@ def _assemble(
     host_program: Path | None,
 ) -> str:
     """Put the folder together beside its place, then move it there; its fingerprint."""
+    tools = _toolchain(plan)
     engine.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{engine.name}.", dir=engine.parent))
     try:
@@ -193,7 +234,8 @@ def _assemble(
         )
         groups = [group for step in plan["steps"].values() for group in step["groups"]]
         for key in sorted({group["object"] for group in groups}):
-            shutil.copyfile(_cached(object_cache, key), partial / "kernels" / f"{key}.so")
+            made = _cached(object_cache, key, tools)
+            shutil.copyfile(made, partial / "kernels" / made.name)
         fingerprint = engine_fingerprint(partial, host_program)
         if engine.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{engine.name}.old.", dir=engine.parent))
@@ -215,7 +257,7 @@ def engine_fingerprint(engine: Path, host_program: Path | None) -> str:
     files = [
         engine / "graph.json",
         engine / "plan.json",
-        *sorted((engine / "kernels").glob("*.so")),
+        *sorted((engine / "kernels").iterdir()),
     ]
     if host_program is not None:
         files.append(host_program)

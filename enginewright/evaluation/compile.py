@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from enginewright.errors import MachineError
+from enginewright.evaluation.sandbox import Policy, Sandbox
 from enginewright.kernel_source import processor_features, processor_name, source_digest
 
 FLAGS = (
@@ -24,6 +25,10 @@ FLAGS = (
 """Flags of every kernel; part of the object's hash."""
 MOST_COMPILE_SECONDS = 120.0
 """Time that one compile may take."""
+MOST_COMPILE_BYTES = 4 << 30
+"""Memory that one compile may take."""
+_LINKER_PLACES = ("/usr/bin", "/bin", "/usr/libexec", "/etc/alternatives")
+"""Where `cc` and what it calls lie."""
 MOST_LOG_LINES = 30
 """Lines of the compiler that are kept."""
 
@@ -74,7 +79,9 @@ def object_key(job: Job) -> str:
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:32]
 
 
-def compile_object(job: Job, target: Path) -> CompileFailure | None:
+def compile_object(
+    job: Job, target: Path, sandbox: Sandbox | None = None
+) -> CompileFailure | None:
     """Compile into `target`, which appears whole or not at all; None on success.
 
     Raises: MachineError if there is no compiler or no room.
@@ -84,9 +91,7 @@ def compile_object(job: Job, target: Path) -> CompileFailure | None:
         made = Path(folder) / target.name
         arguments = [job.source.name, "-o", str(made), "--crate-name", kernel, *FLAGS]
         try:
-            done = _run_compiler(
-                arguments, dict(job.constants), job.source.parent, MOST_COMPILE_SECONDS
-            )
+            done = _compile(job, arguments, Path(folder), sandbox)
         except subprocess.TimeoutExpired:
             reason = f"did not compile within {MOST_COMPILE_SECONDS:.0f} s"
             return CompileFailure(kernel=kernel, reason=reason, log="")
@@ -94,6 +99,37 @@ def compile_object(job: Job, target: Path) -> CompileFailure | None:
             return _failure(kernel, done.returncode, done.stderr)
         made.replace(target)
     return None
+
+
+def _compile(
+    job: Job, arguments: list[str], out: Path, sandbox: Sandbox | None
+) -> subprocess.CompletedProcess[str]:
+    if sandbox is None:
+        constants = dict(job.constants)
+        return _run_compiler(arguments, constants, job.source.parent, MOST_COMPILE_SECONDS)
+    # A source may include whatever the compiler can read: it reads the toolchain and its folder.
+    sysroot = _sysroot()
+    out.chmod(0o777)
+    policy = Policy(
+        read_only=(sysroot, job.source.parent, *(Path(place) for place in _LINKER_PLACES)),
+        writable=(out,),
+        environment={"PATH": "/usr/bin:/bin", **dict(job.constants)},
+        working_folder=job.source.parent,
+        memory_bytes=MOST_COMPILE_BYTES,
+    )
+    return subprocess.run(
+        sandbox.command(policy, [sysroot / "bin/rustc", *arguments]),
+        capture_output=True,
+        text=True,
+        timeout=MOST_COMPILE_SECONDS,
+        check=False,
+    )
+
+
+@lru_cache(maxsize=1)
+def _sysroot() -> Path:
+    """Where the compiler and its library lie, behind whatever chooses a toolchain."""
+    return Path(_run_compiler(["--print", "sysroot"], {}, Path.cwd(), 30.0).stdout.strip())
 
 
 def _failure(kernel: str, code: int, log: str) -> CompileFailure:

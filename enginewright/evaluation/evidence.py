@@ -17,9 +17,15 @@ FORMAT = "enginewright.evidence/1"
 
 
 def frame_json(
-    target: Target, machine: Machine, settings: JudgeSettings, *, seed: int
+    target: Target,
+    machine: Machine,
+    settings: JudgeSettings,
+    *,
+    seed: int,
+    sandbox: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What was asked, on which machine, by which rules, from which seed."""
+    """What was asked, on which machine, by which rules, from which seed, in which sandbox (None:
+    engines were trusted)."""
     return {
         "format": FORMAT,
         "at": time.time(),
@@ -28,6 +34,7 @@ def frame_json(
         "machine": machine.to_json(),
         "load_average": list(os.getloadavg()),
         "settings": asdict(settings),
+        "sandbox": sandbox,
     }
 
 

@@ -4,6 +4,7 @@ time limit."""
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -13,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from enginewright.errors import InternalError
+from enginewright.evaluation.sandbox import Policy, Sandbox
 from enginewright.model.graph import Graph
 
+MOST_CHECK_BYTES = 4 << 30
+"""Memory that the check of one kernel may take."""
 MOST_CHECK_SECONDS = 120.0
 """Time that the check of one kernel may take."""
 
@@ -83,7 +87,11 @@ CheckResult = Checked | Wrong | Crashed | TimedOut
 
 
 def check_kernel(
-    graph: Graph, request: KernelRequest, *, seconds: float = MOST_CHECK_SECONDS
+    graph: Graph,
+    request: KernelRequest,
+    *,
+    seconds: float = MOST_CHECK_SECONDS,
+    sandbox: Sandbox | None = None,
 ) -> CheckResult:
     """Check one compiled group against the NumPy semantics of its ops.
 
@@ -95,7 +103,18 @@ def check_kernel(
         "graph": graph_excerpt(graph, request.ops),
         "token": secrets.token_hex(16),
     }
-    command = [sys.executable, "-m", "enginewright.evaluation.kernel_check_worker"]
+    command: tuple[str, ...] = (
+        *(sys.executable, "-m", "enginewright.evaluation.kernel_check_worker"),
+    )
+    if sandbox is not None:
+        command = sandbox.command(
+            Policy(
+                read_only=(*python_places(), request.object),
+                environment={"PATH": os.environ.get("PATH", os.defpath)},
+                memory_bytes=MOST_CHECK_BYTES,
+            ),
+            command,
+        )
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -115,6 +134,12 @@ def check_kernel(
         )
         return Crashed(reason=f"{how}: {tail}" if tail else how)
     return _result(answer, described["token"])
+
+
+def python_places() -> tuple[Path, ...]:
+    """What this interpreter and this package need to be run: nothing of any run or user."""
+    package = Path(__file__).resolve().parent.parent
+    return (Path(sys.base_prefix), Path(sys.prefix), package)
 
 
 def _result(answer: str, token: str) -> CheckResult:

@@ -107,6 +107,9 @@ class CheckedGroup:
                 else:
                     described = graph["weights"][name]
                     is_scale = op.kind in ("rms_norm", "layer_norm") and place == 0
+                    if len(described["shape"]) == 1:
+                        # The host hands out norm weights and biases as float32.
+                        described = described | {"dtype": "f32"}
                     raw = random_weight(self.rng, described, is_scale=is_scale)
                     values = to_float32(raw, described["dtype"], tuple(described["shape"]))
                 self.stored.append((name, raw))

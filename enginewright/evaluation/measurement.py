@@ -19,6 +19,7 @@ from enginewright.evaluation.audit import (
     outputs_of,
     report_json,
 )
+from enginewright.evaluation.engine_process import sandbox_json
 from enginewright.evaluation.evidence import block_json, frame_json
 from enginewright.evaluation.floors import target_floors
 from enginewright.evaluation.gates import check_answers, check_physics
@@ -195,7 +196,13 @@ class _Measurement:
             audits=audits,
             disturbed_blocks=disturbed,
             evidence={
-                **frame_json(job.target, job.machine, job.settings, seed=self._seed),
+                **frame_json(
+                    job.target,
+                    job.machine,
+                    job.settings,
+                    seed=self._seed,
+                    sandbox=next(filter(None, map(sandbox_json, job.arms)), None),
+                ),
                 "arms": {arm.name: arm.fingerprint for arm in job.arms},
                 "failed": dict(self._failed),
                 "disturbed_blocks": disturbed,

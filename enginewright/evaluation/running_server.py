@@ -91,8 +91,13 @@ class Server(Protocol):
 class RunningServer:
     """A process group that serves HTTP at `base_url`. Owns the group until `stop`."""
 
-    def __init__(self, *, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(
+        self, *, name: str, process: subprocess.Popen[bytes], log: Path, launchers: int = 0
+    ) -> None:
+        """`launchers`: how many of the first processes are a sandbox's own: their memory is not the
+        server's."""
         self.name = name
+        self._launchers = launchers
         self.base_url = ""
         self.start_seconds: float | None = None
         self.model: str | None = None
@@ -127,13 +132,12 @@ class RunningServer:
         return self._process.poll() is None
 
     def memory(self) -> Memory | None:
-        """Resident memory of all processes of the group.
+        """Resident memory of all processes that came from the first, whatever group they are in.
 
         Raises: ServerFailed (`died`) if none is left.
         """
         totals = {"VmHWM": 0, "RssAnon": 0, "RssFile": 0}
-        members = _group_members(self.pid)
-        for pid in members:
+        for pid in _tree(self.pid)[self._launchers :]:
             for name, size_bytes in _status_bytes(pid).items():
                 if name in totals:
                     totals[name] += size_bytes
@@ -146,8 +150,8 @@ class RunningServer:
         )
 
     def cpu_seconds(self) -> float:
-        """Processor time that the group has used so far."""
-        return sum(_cpu_seconds(pid) for pid in _group_members(self.pid))
+        """Processor time that all processes that came from the first have used so far."""
+        return sum(_cpu_seconds(pid) for pid in _tree(self.pid))
 
     def failure(self, reason: FailureReason, what: str) -> ServerFailed:
         """An error about this server that quotes the end of its log."""
@@ -177,10 +181,16 @@ class RunningServer:
 
 
 def spawn_server(
-    command: Sequence[str], *, name: str, log: Path, environment: Mapping[str, str]
+    command: Sequence[str],
+    *,
+    name: str,
+    log: Path,
+    environment: Mapping[str, str],
+    pass_fds: Sequence[int] = (),
+    launchers: int = 0,
 ) -> tuple[RunningServer, Path]:
-    """Start `command` in a group of its own; it has no standard input, and dies with the thread
-    that started it. The file with its standard output is the second result.
+    """Start `command` in a group of its own; it has no standard input but `pass_fds`, and dies with
+    the thread that started it. The file with its standard output is the second result.
 
     Raises: ServerFailed (`not_started`) if the program cannot be run.
     """
@@ -196,12 +206,13 @@ def spawn_server(
                 env=dict(environment),
                 start_new_session=True,
                 preexec_fn=die_with_parent,
+                pass_fds=pass_fds,
             )
     except OSError as error:
         raise ServerFailed(
             "not_started", f"{name}: {command[0]} cannot be run: {error}", hint="run `make setup`"
         ) from error
-    return RunningServer(name=name, process=process, log=log), output
+    return RunningServer(name=name, process=process, log=log, launchers=launchers), output
 
 
 def log_tail(log: Path) -> str:
@@ -234,14 +245,22 @@ def _signal_group(group: int, number: signal.Signals) -> None:
         return
 
 
-def _group_members(group: int) -> list[int]:
-    members = []
+def _tree(first: int) -> list[int]:
+    """The process and all that came from it, parents before children; also members of its group
+    whose parents have ended."""
+    children: dict[int, list[int]] = {}
+    group = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             fields = _stat_fields(int(entry.name))
-            if fields is not None and int(fields[2]) == group:
-                members.append(int(entry.name))
-    return members
+            if fields is not None:
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+                if int(fields[2]) == first:
+                    group.append(int(entry.name))
+    found = [first] if first in group else []
+    for pid in found:
+        found += sorted(children.get(pid, []))
+    return found + sorted(set(group) - set(found))
 
 
 def _stat_fields(pid: int) -> list[str] | None:

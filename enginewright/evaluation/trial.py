@@ -20,6 +20,7 @@ from enginewright.evaluation.audit import (
     outputs_of,
     report_json,
 )
+from enginewright.evaluation.engine_process import sandbox_json
 from enginewright.evaluation.evidence import block_json, frame_json
 from enginewright.evaluation.floors import target_floors
 from enginewright.evaluation.gates import (
@@ -328,7 +329,13 @@ class _Trial:
     def _evidence(self) -> dict[str, Any]:
         job = self._job
         return {
-            **frame_json(job.target, job.machine, job.settings, seed=self._seed),
+            **frame_json(
+                job.target,
+                job.machine,
+                job.settings,
+                seed=self._seed,
+                sandbox=sandbox_json(job.candidate),
+            ),
             "arms": {
                 "champion": {"name": job.champion.name, "fingerprint": job.champion.fingerprint},
                 "candidate": {"name": job.candidate.name, "fingerprint": job.candidate.fingerprint},

@@ -29,6 +29,10 @@ from enginewright.model.op_table import OP_TABLE
 StepName = Literal["prefill", "decode", "encode"]
 CacheDtype = Literal["f32", "f16"]
 CacheLayout = Literal["position_major", "head_major"]
+Device = Literal["cpu", "cuda"]
+
+SUFFIXES: dict[Device, str] = {"cpu": ".rs", "cuda": ".cu"}
+"""How kernel files end, by the kind of device that they are for."""
 
 
 class _Record(BaseModel):
@@ -59,7 +63,7 @@ class Contract(_Record):
     """The header of a kernel file."""
 
     name: str
-    """The file's name without `.rs`."""
+    """The file's name without its ending."""
     pattern: str
     """Regular expression over op kinds: which groups it computes."""
     matrices: list[str] = []
@@ -125,6 +129,8 @@ class Library(Mapping[str, Kernel]):
     """Where their files lie."""
     kernels: Mapping[str, Kernel]
     """By name, sorted."""
+    device: Device
+    """What they run on."""
 
     def __getitem__(self, name: str) -> Kernel:
         return self.kernels[name]
@@ -241,12 +247,13 @@ def _check_contract(contract: Contract, source: Path) -> None:
 
 
 def load_library(folder: Path) -> Library:
-    """Every kernel in `folder`, by name.
+    """Every kernel in `folder`, by name. A folder holds kernels for one kind of device.
 
     Raises: PlanError if the folder holds none or a contract is wrong.
     """
     kernels: dict[str, Kernel] = {}
-    for source in sorted(folder.glob("*.rs")):
+    device: Device = "cuda" if any(folder.glob("*.cu")) else "cpu"
+    for source in sorted(folder.glob(f"*{SUFFIXES[device]}")):
         contract = read_contract(source)
         if contract is not None:
             kernels[contract.name] = Kernel(
@@ -256,4 +263,4 @@ def load_library(folder: Path) -> Library:
         raise PlanError(
             f"{folder}: holds no kernels", hint="ENGINEWRIGHT_KERNELS names the kernel library"
         )
-    return Library(folder=folder, kernels=kernels)
+    return Library(folder=folder, kernels=kernels, device=device)

@@ -54,6 +54,7 @@ def naive_plan(
     )
     plan = Plan(
         graph=graph.sha256,
+        device=library.device,
         threads=threads,
         pool=PoolPlan(spin_microseconds=200, pin=True),
         memory=MemoryPlan(huge_pages=False),

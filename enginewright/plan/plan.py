@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from enginewright.errors import PlanError
 from enginewright.plan.constants import StepSize
-from enginewright.plan.contracts import CacheDtype, CacheLayout, StepName
+from enginewright.plan.contracts import CacheDtype, CacheLayout, Device, StepName
 
 
 class _Record(BaseModel):
@@ -89,8 +89,10 @@ class Plan(_Record):
     """Version of this record."""
     graph: str
     """SHA-256 of graph.json."""
+    device: Device = "cpu"
+    """What it runs on."""
     threads: int = Field(ge=1, le=1024)
-    """Threads of the pool."""
+    """Threads of the pool; unused on a GPU."""
     pool: PoolPlan
     """How they wait."""
     memory: MemoryPlan

@@ -37,7 +37,7 @@ def ask_delivered(subject: Subject, delivered: Delivered, log: Path) -> dict[str
     arm = EngineArm(
         name="shipped",
         fingerprint="shipped",
-        command=(str(delivered.binary), "serve", "--port", "0"),
+        command=(str(delivered.binary), "serve"),
     )
     with disk_errors(log):
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from enginewright.errors import EngineError
 from enginewright.evaluation.build import engine_fingerprint
 from enginewright.evaluation.confirm import CHAMPION, NAIVE, confirm
 from enginewright.evaluation.engine_process import EngineArm, serve_command
+from enginewright.evaluation.sandbox import Sandbox
 from enginewright.evaluation.judge_settings import JudgeSettings
 from enginewright.evaluation.measurement import MeasureJob, measure_arms, require
 from enginewright.evaluation.oracle import Oracle
@@ -42,8 +43,11 @@ makes them long."""
 class Judging:
     """Runs trials. The reference engine is started once and idle while anything is timed."""
 
-    def __init__(self, program: Path, settings: JudgeSettings) -> None:
+    def __init__(
+        self, program: Path, settings: JudgeSettings, sandbox: Sandbox | None = None
+    ) -> None:
         self._program = program
+        self._sandbox = sandbox
         self._settings = settings
         self._oracle: Oracle | None = None
         self._oracle_of: Path | None = None
@@ -172,6 +176,8 @@ class Judging:
             command=serve_command(
                 self._program, engine, subject.checkpoint, threads=subject.threads
             ),
+            reads=(engine, subject.checkpoint),
+            sandbox=self._sandbox,
         )
 
     def oracle(self, subject: Subject, naive: Path, work: Path) -> Oracle:

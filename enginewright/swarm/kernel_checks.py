@@ -16,6 +16,7 @@ from enginewright.evaluation.kernel_check import (
     CheckResult,
     check_kernel,
 )
+from enginewright.evaluation.sandbox import Sandbox
 from enginewright.model import Graph
 from enginewright.plan import Group, Library, Plan
 from enginewright.plan.contracts import StepName
@@ -27,9 +28,10 @@ from enginewright.swarm.workbench import Finding
 class KernelChecks:
     """Checks the new objects of an engine, several at a time, within a time limit."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` has a file for each object that was checked."""
+    def __init__(self, folder: Path, sandbox: Sandbox | None = None) -> None:
+        """`folder` has a file for each object that was checked; checks run in `sandbox`."""
         self._folder = folder
+        self._sandbox = sandbox
 
     def check(
         self, graph: Graph, library: Library, engine: Path, *, seconds: float
@@ -52,7 +54,8 @@ class KernelChecks:
                 return None
             made = engine / "kernels" / f"{key}.so"
             request = group_request(built, step, group, library.named(group.kernel), made)
-            result = check_kernel(graph, request, seconds=min(left, MOST_CHECK_SECONDS))
+            seconds = min(left, MOST_CHECK_SECONDS)
+            result = check_kernel(graph, request, seconds=seconds, sandbox=self._sandbox)
             if isinstance(result, Checked):
                 write_json(self._place(key), {"verdict": "checked", **asdict(result)})
             return group, result

@@ -8,6 +8,7 @@ from typing import Any
 from enginewright.errors import InternalError, PlanError
 from enginewright.evaluation.build import NotBuilt, build_engine
 from enginewright.evaluation.judge_settings import JudgeSettings
+from enginewright.evaluation.sandbox import Sandbox
 from enginewright.model import Checkpoint
 from enginewright.plan import Capacity, Plan, check_plan, naive_plan, write_candidate
 from enginewright.settings import Settings
@@ -31,12 +32,19 @@ class LocalBench:
     """Works in this process and its children; one thing at a time, so that timings are
     undisturbed."""
 
-    def __init__(self, settings: Settings, *, judge: JudgeSettings | None = None) -> None:
-        """`judge` overrides the rules of trials."""
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        judge: JudgeSettings | None = None,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        """`judge` overrides the rules of trials; `sandbox` is what candidates run in."""
         self._settings = settings
+        self._sandbox = sandbox
         self._checkpoint: Checkpoint | None = None
-        self._kernel_checks = KernelChecks(settings.home / "checked")
-        self._judging = Judging(settings.engine_program, judge or JudgeSettings())
+        self._kernel_checks = KernelChecks(settings.home / "checked", sandbox)
+        self._judging = Judging(settings.engine_program, judge or JudgeSettings(), sandbox)
 
     def inspect(self, loaded: LoadedTarget, say: Say) -> Subject:
         """Read everything the target names. Raises: as `read_subject`."""
@@ -68,6 +76,7 @@ class LocalBench:
             self._settings.home / "objects",
             subject.machine.features,
             host_program=self._settings.engine_program,
+            sandbox=self._sandbox,
         )
         if not isinstance(result, NotBuilt):
             return None

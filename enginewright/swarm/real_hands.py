@@ -9,6 +9,7 @@ from typing import Any
 
 from enginewright.delivery.report import ProfiledEngine, report_finished_run
 from enginewright.evaluation.judge_settings import JudgeSettings
+from enginewright.evaluation.sandbox import Level, open_sandbox
 from enginewright.model import StepShape
 from enginewright.plan.contracts import StepName
 from enginewright.retention.memory import MEMORY_FILE, Memory
@@ -23,12 +24,17 @@ from enginewright.swarm.warm_start import lessons_of
 
 
 @contextmanager
-def real_hands(settings: Settings, *, judge: JudgeSettings | None = None) -> Iterator[Hands]:
+def real_hands(
+    settings: Settings, *, judge: JudgeSettings | None = None, sandbox: Level = "strong"
+) -> Iterator[Hands]:
     """Builder, judge, proposer, memory and report of this machine; what runs is stopped at the end.
 
-    `judge` overrides the rules of trials.
+    `judge` overrides the rules of trials; `sandbox` is the level that candidates are shut in at.
+
+    Raises: MachineError if this machine cannot give that level.
     """
-    bench = LocalBench(settings, judge=judge)
+    shut_in = open_sandbox(settings.sandbox_program, sandbox)
+    bench = LocalBench(settings, judge=judge, sandbox=shut_in)
     try:
         yield Hands(
             inspect=bench.inspect,

@@ -50,7 +50,8 @@ class Search:
                 self.state.plan(self.state.champion()), say=self.journal.say
             )
             if proposal is None:
-                return "nothing is left to propose"
+                # A proposer gives up too when there is no time left to screen.
+                return self.journal.budget.why_stop() or "nothing is left to propose"
             if proposal.plan.sha256 in self.state.tried_plans():
                 proposer.learn(proposal, _already_tried())
                 repeats += 1

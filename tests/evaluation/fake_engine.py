@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import struct
 import sys
 import time
@@ -147,7 +148,7 @@ class Fake:
         return web.json_response({"data": data, "usage": {"prompt_tokens": 1}})
 
 
-async def serve(settings, port):
+async def serve(settings, listener):
     fake = Fake(settings)
     app = web.Application()
     app.router.add_get("/v1/models", fake.models)
@@ -155,16 +156,22 @@ async def serve(settings, port):
     app.router.add_post("/v1/embeddings", fake.embeddings)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
+    site = web.SockSite(runner, listener)
     await site.start()
-    address = site._server.sockets[0].getsockname()
+    address = listener.getsockname()
     print(json.dumps({"event": "ready", "address": f"127.0.0.1:{address[1]}"}), flush=True)
     await asyncio.sleep(3600)
 
 
 def main():
     settings = DEFAULTS | json.loads(sys.argv[1])
-    port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    match sys.argv[2:]:
+        case ["--listen-fd", number]:
+            listener = socket.socket(fileno=int(number))
+        case [port]:
+            listener = socket.create_server(("127.0.0.1", int(port)))
+        case _:
+            listener = socket.create_server(("127.0.0.1", 0))
     time.sleep(settings["start_seconds"])
     if settings["behaviour"] == "no_start":
         print("fake: no such luck", file=sys.stderr)
@@ -172,7 +179,7 @@ def main():
     hoard = bytearray(os.urandom(1 << 20) * settings["mebibytes"])
     if settings["behaviour"] == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    asyncio.run(serve(settings, port))
+    asyncio.run(serve(settings, listener))
     del hoard
 
 

@@ -52,6 +52,19 @@ impl Dtype {
         self.block_values() == 1
     }
 
+    /// The values of stored bytes as float32; `None` for quantised types.
+    pub fn widened(self, stored: &[u8]) -> Option<Vec<f32>> {
+        let halves = |read: fn(u16) -> f32| {
+            stored.as_chunks().0.iter().map(|&bytes| read(u16::from_le_bytes(bytes))).collect()
+        };
+        match self {
+            Self::F32 => Some(stored.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()),
+            Self::F16 => Some(halves(|bits| half::f16::from_bits(bits).to_f32())),
+            Self::Bf16 => Some(halves(|bits| half::bf16::from_bits(bits).to_f32())),
+            _ => None,
+        }
+    }
+
     /// Bytes of a row-major tensor of this type, or `None` if rows are not whole blocks or the size overflows.
     pub fn tensor_bytes(self, shape: &[u64]) -> Option<u64> {
         let row = shape.last().copied().unwrap_or(1);
@@ -76,6 +89,15 @@ mod tests {
     fn rows_that_are_not_whole_blocks_have_no_size() {
         assert_eq!(Dtype::Q8_0.tensor_bytes(&[64, 33]), None);
         assert_eq!(Dtype::Q6K.tensor_bytes(&[2, 128]), None);
+    }
+
+    #[test]
+    fn plain_floats_widen_and_blocks_do_not() {
+        let half = [0x00, 0x3c, 0x00, 0xc1];
+        assert_eq!(Dtype::F16.widened(&half), Some(vec![1.0, -2.5]));
+        assert_eq!(Dtype::Bf16.widened(&[0x80, 0x3f, 0x20, 0xc0]), Some(vec![1.0, -2.5]));
+        assert_eq!(Dtype::F32.widened(&1.5f32.to_le_bytes()), Some(vec![1.5]));
+        assert_eq!(Dtype::Q8_0.widened(&[0; 34]), None);
     }
 
     #[test]

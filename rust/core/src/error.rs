@@ -19,6 +19,9 @@ pub enum EngineError {
     /// A batch breaks a limit of the plan: nothing was run.
     #[error("batch refused: {reason}")]
     Batch { reason: String },
+    /// The device or its driver failed: the executor must be dropped.
+    #[error("{call} failed on the device: {reason}\nhint: {hint}")]
+    Device { call: String, reason: String, hint: String },
     /// Memory could not be had.
     #[error("cannot allocate {bytes} bytes for {purpose}\nhint: {hint}")]
     Memory { bytes: usize, purpose: String, hint: String },

@@ -1,6 +1,9 @@
 //! The waist: everything that a server may ask of an engine. The engine thread owns the executor.
 
 use crate::error::EngineError;
+use crate::graph::{Graph, ModelKind};
+use crate::plan::Plan;
+use std::sync::atomic::AtomicU64;
 
 /// Which of the plan's step graphs a batch runs through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -47,6 +50,24 @@ pub struct Limits {
     pub output_width: usize,
 }
 
+impl Limits {
+    /// What a plan has room for.
+    pub fn of(graph: &Graph, plan: &Plan) -> Self {
+        let rows = |kind| plan.steps.get(&kind).map_or(0, |step| step.rows as usize);
+        let is_encoder = graph.kind == ModelKind::Encoder;
+        let prefill = if is_encoder { StepKind::Encode } else { StepKind::Prefill };
+        let selected = plan.steps.get(&prefill).map_or(0, |step| step.selected as usize);
+        Self {
+            prefill_rows: rows(prefill),
+            decode_rows: rows(StepKind::Decode),
+            prefill_selected: if is_encoder { rows(prefill) } else { selected },
+            slots: if is_encoder { 0 } else { plan.cache.slots as usize },
+            context: plan.context(graph),
+            output_width: graph.output_width(),
+        }
+    }
+}
+
 /// Runs steps. One executor owns one device; calls come from one thread.
 pub trait Executor: Send {
     fn limits(&self) -> Limits;
@@ -56,7 +77,26 @@ pub trait Executor: Send {
     ///
     /// # Errors
     /// [`EngineError::Batch`] if the batch breaks a limit or is malformed: nothing was run.
+    /// [`EngineError::Device`] if the device failed: the executor must be dropped.
     fn step(&mut self, batch: &Batch<'_>) -> Result<&[f32], EngineError>;
+}
+
+/// An executor that tells what it runs, and can be timed group by group.
+pub trait Engine: Executor {
+    /// What the engine computes.
+    fn graph(&self) -> &Graph;
+
+    /// How the engine computes it.
+    fn plan(&self) -> &Plan;
+
+    /// Threads in use, the caller's included.
+    fn threads(&self) -> usize;
+
+    /// Runs one step like [`Executor::step`], and adds each group's nanoseconds to `clock`, `[groups]`.
+    ///
+    /// # Errors
+    /// As [`Executor::step`]; [`EngineError::Batch`] too if `clock` has another length: nothing was run.
+    fn step_timed(&mut self, batch: &Batch<'_>, clock: &[AtomicU64]) -> Result<&[f32], EngineError>;
 }
 
 impl Executor for Box<dyn Executor> {

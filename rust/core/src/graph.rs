@@ -5,7 +5,7 @@ use crate::error::EngineError;
 use crate::read_json::{parse, read_text};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 /// The only version of the format that is read.
@@ -245,6 +245,16 @@ impl Graph {
     pub fn shape(&self, name: &str) -> Option<&[u64]> {
         let weight = self.weights.get(name).map(|weight| weight.shape.as_slice());
         weight.or_else(|| self.constants.get(name).map(|constant| constant.shape.as_slice()))
+    }
+
+    /// Stored weights that are vectors: norm weights and biases. Kernels get them as float32, whatever their type.
+    pub fn vectors(&self) -> HashSet<&str> {
+        let vectors = self.ops.iter().flat_map(|op| match op.kind {
+            OpKind::Embed { .. } => &[][..],
+            OpKind::Linear {} => op.weights.get(1..).unwrap_or_default(),
+            _ => op.weights.as_slice(),
+        });
+        vectors.map(String::as_str).filter(|name| self.weights.contains_key(*name)).collect()
     }
 
     /// Values in one row of the answer: the vocabulary, or the embedding.

@@ -1,5 +1,8 @@
 //! Graph, plan, weights, sessions and sampling: no async, no HTTP, nothing of a device.
 
+pub mod arena;
+pub mod batch;
+pub mod cache;
 pub mod dtype;
 pub mod error;
 pub mod executor;
@@ -14,3 +17,4 @@ pub mod scheduler;
 mod scheduler_rows;
 pub mod session;
 pub mod weights;
+pub mod wiring;

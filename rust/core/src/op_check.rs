@@ -86,7 +86,7 @@ impl Shapes<'_> {
         require(same, format!("buffers of {all:?}"), "buffers of the same rows and width".into())
     }
 
-    /// The weights are vectors of just these lengths, float32 as kernels read them.
+    /// The weights are vectors of just these lengths, of plain floats.
     fn vectors(&self, lengths: &[u64]) -> Result<(), Mismatch> {
         let shapes = self.weight_shapes();
         let expected: Vec<Vec<u64>> = lengths.iter().map(|&length| vec![length]).collect();
@@ -94,18 +94,14 @@ impl Shapes<'_> {
         self.plain(0)
     }
 
-    /// Weights from number `first` on are float32.
+    /// Weights from number `first` on are plain floats: kernels get them as float32.
     fn plain(&self, first: usize) -> Result<(), Mismatch> {
         for name in self.op.weights.iter().skip(first) {
             let Some(weight) = self.graph.weights.get(name) else {
                 continue;
             };
-            let expected = "f32: norm weights and biases are read as stored".to_string();
-            require(
-                weight.dtype == crate::dtype::Dtype::F32,
-                format!("{name} of {:?}", weight.dtype),
-                expected,
-            )?;
+            let expected = "f32, f16 or bf16, as norm weights and biases are".to_string();
+            require(weight.dtype.is_float(), format!("{name} of {:?}", weight.dtype), expected)?;
         }
         Ok(())
     }

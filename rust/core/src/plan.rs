@@ -18,6 +18,9 @@ pub struct Plan {
     pub format: String,
     /// SHA-256 of the `graph.json` that the plan was made for.
     pub graph: String,
+    /// What it runs on.
+    #[serde(default)]
+    pub device: Device,
     pub threads: usize,
     pub pool: Pool,
     pub memory: Memory,
@@ -29,6 +32,15 @@ pub struct Plan {
     #[serde(default)]
     pub numerics: Vec<String>,
     pub steps: BTreeMap<StepKind, Step>,
+}
+
+/// Kinds of devices; each has an executor and a kernel contract of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Device {
+    #[default]
+    Cpu,
+    Cuda,
 }
 
 /// How the threads wait.

@@ -1,17 +1,18 @@
 //! The executor: one engine folder on the processors of this machine.
 
 use crate::abi;
-use crate::batch::{SlotsSeen, StepLimits, check};
 use crate::cores;
 use crate::kernel::{Kernel, KernelSource};
-use crate::memory::{Pages, Region, aligned};
+use crate::memory::{Pages, Region};
 use crate::packing::Packed;
 use crate::pool::{Pool, PoolOptions};
 use crate::processor;
 use crate::program::{Layout, Places, Program};
+use enginewright_core::batch::{SlotsSeen, StepLimits, check};
+use enginewright_core::cache::{LayerCache, place_caches};
 use enginewright_core::error::EngineError;
-use enginewright_core::executor::{Batch, Executor, Limits, StepKind};
-use enginewright_core::graph::{Graph, ModelKind};
+use enginewright_core::executor::{Batch, Engine, Executor, Limits, StepKind};
+use enginewright_core::graph::Graph;
 use enginewright_core::plan::Plan;
 use enginewright_core::weights::Checkpoint;
 use std::collections::{BTreeMap, HashMap};
@@ -75,8 +76,9 @@ impl CpuExecutor {
         let cores = cores::allowed();
         let threads = options.threads.unwrap_or(plan.threads).clamp(1, 1024);
         let packed = Packed::prepare(&graph, &plan, &kernels, &checkpoint, threads.min(cores.len().max(1)))?;
-        let (mut cache_memory, caches) = reserve_cache(&graph, &plan)?;
-        let caches = place_caches(cache_memory.start(), &caches, &plan);
+        let (caches, cache_bytes) = place_caches(&graph, &plan)?;
+        let mut cache_memory = Region::reserve(cache_bytes, Pages::Sparse, "the key and value cache")?;
+        let caches = cache_pointers(cache_memory.start(), &caches, &plan);
         let mut layouts = Vec::new();
         for (kind, step) in &plan.steps {
             layouts.push((*kind, Layout::plan(&graph, step, &kernels, threads)?));
@@ -96,7 +98,7 @@ impl CpuExecutor {
         let mut steps = BTreeMap::new();
         for (kind, layout) in &layouts {
             let program = layout.link(&graph, &places)?;
-            steps.insert(*kind, (program, step_limits(*kind, &graph, &plan)));
+            steps.insert(*kind, (program, StepLimits::of(*kind, &graph, &plan)));
         }
         drop(layouts);
         let pool = Pool::start(&PoolOptions {
@@ -104,7 +106,7 @@ impl CpuExecutor {
             spin: Duration::from_micros(plan.pool.spin_microseconds),
             cores: if options.pin.unwrap_or(plan.pool.pin) { cores } else { Vec::new() },
         })?;
-        let limits = limits(&graph, &plan);
+        let limits = Limits::of(&graph, &plan);
         Ok(Self {
             pool,
             steps,
@@ -117,35 +119,6 @@ impl CpuExecutor {
             _checkpoint: checkpoint,
             _memory: [cache_memory, arena, scratch],
         })
-    }
-
-    /// What the engine computes.
-    pub fn graph(&self) -> &Graph {
-        &self.graph
-    }
-
-    /// How the engine computes it.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// Threads in use, the caller's included.
-    pub fn threads(&self) -> usize {
-        self.pool.threads()
-    }
-
-    /// Runs one step like [`Executor::step`], and adds each group's nanoseconds to `clock`, `[groups]`.
-    ///
-    /// # Errors
-    /// [`EngineError::Batch`] if the batch is refused or `clock` has another length: nothing was run.
-    pub fn step_timed(&mut self, batch: &Batch<'_>, clock: &[AtomicU64]) -> Result<&[f32], EngineError> {
-        let groups = self.steps.get(&batch.kind).map_or(0, |(program, _)| program.groups);
-        if clock.len() != groups {
-            return Err(EngineError::Batch {
-                reason: format!("{} counters for {groups} groups", clock.len()),
-            });
-        }
-        self.run(batch, Some(clock))
     }
 
     fn run(&mut self, batch: &Batch<'_>, clock: Option<&[AtomicU64]>) -> Result<&[f32], EngineError> {
@@ -186,6 +159,30 @@ impl Executor for CpuExecutor {
     }
 }
 
+impl Engine for CpuExecutor {
+    fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
+    fn step_timed(&mut self, batch: &Batch<'_>, clock: &[AtomicU64]) -> Result<&[f32], EngineError> {
+        let groups = self.steps.get(&batch.kind).map_or(0, |(program, _)| program.groups);
+        if clock.len() != groups {
+            return Err(EngineError::Batch {
+                reason: format!("{} counters for {groups} groups", clock.len()),
+            });
+        }
+        self.run(batch, Some(clock))
+    }
+}
+
 /// Every object of the plan, once.
 fn load_kernels(plan: &Plan, source: KernelSource<'_>) -> Result<HashMap<String, Kernel>, EngineError> {
     let mut kernels = HashMap::new();
@@ -204,39 +201,7 @@ fn load_kernels(plan: &Plan, source: KernelSource<'_>) -> Result<HashMap<String,
     Ok(kernels)
 }
 
-/// Offset and slot size of one layer's cache.
-struct LayerCache {
-    layer: u64,
-    keys: usize,
-    values: usize,
-    slot_bytes: usize,
-}
-
-fn reserve_cache(graph: &Graph, plan: &Plan) -> Result<(Region, Vec<LayerCache>), EngineError> {
-    let too_large = || EngineError::Memory {
-        bytes: usize::MAX,
-        purpose: "the key and value cache".into(),
-        hint: "plan fewer slots or a smaller capacity".into(),
-    };
-    let mut layers: Vec<LayerCache> = Vec::new();
-    let mut total: usize = 0;
-    for site in graph.ops.iter().filter_map(|op| op.cache_site()) {
-        if layers.iter().any(|layer| layer.layer == site.layer) {
-            continue;
-        }
-        let slot = site.width.checked_mul(plan.cache.capacity);
-        let slot = slot.and_then(|values| values.checked_mul(plan.cache.dtype.bytes()));
-        let slot_bytes =
-            slot.and_then(|bytes| usize::try_from(bytes).ok()).and_then(aligned).ok_or_else(too_large)?;
-        let part = slot_bytes.checked_mul(plan.cache.slots as usize).ok_or_else(too_large)?;
-        let values = total.checked_add(part).ok_or_else(too_large)?;
-        layers.push(LayerCache { layer: site.layer, keys: total, values, slot_bytes });
-        total = values.checked_add(part).ok_or_else(too_large)?;
-    }
-    Ok((Region::reserve(total, Pages::Sparse, "the key and value cache")?, layers))
-}
-
-fn place_caches(start: *mut u8, layers: &[LayerCache], plan: &Plan) -> BTreeMap<u64, abi::Cache> {
+fn cache_pointers(start: *mut u8, layers: &[LayerCache], plan: &Plan) -> BTreeMap<u64, abi::Cache> {
     let place = |layer: &LayerCache| abi::Cache {
         keys: start.wrapping_add(layer.keys),
         values: start.wrapping_add(layer.values),
@@ -244,30 +209,4 @@ fn place_caches(start: *mut u8, layers: &[LayerCache], plan: &Plan) -> BTreeMap<
         capacity: plan.cache.capacity as u32,
     };
     layers.iter().map(|layer| (layer.layer, place(layer))).collect()
-}
-
-fn step_limits(kind: StepKind, graph: &Graph, plan: &Plan) -> StepLimits {
-    let step = &plan.steps[&kind];
-    StepLimits {
-        rows: step.rows as usize,
-        selected: step.selected as usize,
-        slots: plan.cache.slots as usize,
-        context: plan.context(graph),
-        vocabulary: graph.dimensions.vocabulary as usize,
-    }
-}
-
-fn limits(graph: &Graph, plan: &Plan) -> Limits {
-    let rows = |kind| plan.steps.get(&kind).map_or(0, |step| step.rows as usize);
-    let is_encoder = graph.kind == ModelKind::Encoder;
-    let prefill = if is_encoder { StepKind::Encode } else { StepKind::Prefill };
-    let selected = plan.steps.get(&prefill).map_or(0, |step| step.selected as usize);
-    Limits {
-        prefill_rows: rows(prefill),
-        decode_rows: rows(StepKind::Decode),
-        prefill_selected: if is_encoder { rows(prefill) } else { selected },
-        slots: if is_encoder { 0 } else { plan.cache.slots as usize },
-        context: plan.context(graph),
-        output_width: graph.output_width(),
-    }
 }

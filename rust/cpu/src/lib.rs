@@ -2,8 +2,6 @@
 
 #[path = "../../../kernels/cpu/abi.rs"]
 pub mod abi;
-mod arena;
-mod batch;
 pub mod cores;
 pub mod executor;
 mod kernel;

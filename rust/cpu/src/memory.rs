@@ -1,10 +1,8 @@
 //! Anonymous memory: zero until written, and resident only where it was touched.
 
+use enginewright_core::arena::ALIGNMENT;
 use enginewright_core::error::EngineError;
 use memmap2::{Advice, MmapMut, MmapOptions};
-
-/// Alignment that kernels may rely on, in bytes: a cache line, and the widest vector.
-pub const ALIGNMENT: usize = 64;
 
 /// Size of a huge page in bytes.
 const HUGE_PAGE: usize = 2 << 20;
@@ -62,9 +60,4 @@ impl Region {
             None => std::ptr::without_provenance_mut(ALIGNMENT),
         }
     }
-}
-
-/// The next multiple of [`ALIGNMENT`], or `None` when it overflows.
-pub fn aligned(bytes: usize) -> Option<usize> {
-    bytes.checked_next_multiple_of(ALIGNMENT)
 }

@@ -1,7 +1,9 @@
 //! Weights in the layouts that kernels want: read in place where possible, else packed once, on several threads.
 
 use crate::kernel::Kernel;
-use crate::memory::{ALIGNMENT, Pages, Region, aligned};
+use crate::memory::{Pages, Region};
+use enginewright_core::arena::{ALIGNMENT, aligned};
+use enginewright_core::dtype::Dtype;
 use enginewright_core::error::EngineError;
 use enginewright_core::graph::{Graph, OpKind, Weight};
 use enginewright_core::plan::{Plan, STORED};
@@ -38,6 +40,8 @@ enum Source<'a> {
 
 enum How<'a> {
     Copy,
+    /// To float32.
+    Widen(Dtype),
     Pack { kernel: &'a Kernel, weight: u32 },
 }
 
@@ -62,6 +66,7 @@ impl Packed {
     ) -> Result<Self, EngineError> {
         let wishes = collect_wishes(graph, plan, kernels)?;
         let vector_read = read_as_vectors(graph);
+        let vectors = graph.vectors();
         let mut addresses = HashMap::new();
         let mut tasks = Vec::new();
         let mut total: usize = 0;
@@ -73,8 +78,9 @@ impl Packed {
                 }
                 (None, None) => continue,
             };
-            if layout == STORED
-                && let Source::Stored(weight) = source
+            if let Source::Stored(weight) = source
+                && layout == STORED
+                && (weight.dtype == Dtype::F32 || !vectors.contains(name))
             {
                 let address = checkpoint.bytes(weight).as_ptr();
                 // Quantised blocks have odd sizes and embedding rows are read one by one: neither gains from an
@@ -91,8 +97,14 @@ impl Packed {
                     continue;
                 }
             }
-            let (how, bytes) = match layout {
-                STORED => (How::Copy, stored_bytes),
+            let (how, bytes) = match (layout, &source) {
+                (STORED, Source::Stored(weight))
+                    if weight.dtype != Dtype::F32 && vectors.contains(name) =>
+                {
+                    let values = weight.shape.iter().product::<u64>() as usize;
+                    (How::Widen(weight.dtype), values * size_of::<f32>())
+                }
+                (STORED, _) => (How::Copy, stored_bytes),
                 _ => (How::Pack { kernel: wish.kernel, weight: wish.weight }, wish.bytes),
             };
             let offset = total;
@@ -202,6 +214,12 @@ fn carry_out(tasks: &[(Key<'_>, Task<'_>)], checkpoint: &Checkpoint, start: *mut
                         let target = start.0.add(task.offset);
                         match task.how {
                             How::Copy => source.copy_to_nonoverlapping(target, task.bytes),
+                            How::Widen(dtype) => {
+                                let bytes = task.bytes / size_of::<f32>() * dtype.block_bytes() as usize;
+                                let stored = std::slice::from_raw_parts(source, bytes);
+                                let values = dtype.widened(stored).unwrap_or_default();
+                                values.as_ptr().copy_to_nonoverlapping(target.cast(), values.len());
+                            }
                             How::Pack { kernel, weight } => (kernel.table.pack)(weight, source, target),
                         }
                     }

@@ -1,14 +1,15 @@
 //! A step graph made ready to run: a flat list of kernel calls with every pointer filled in.
 
 use crate::abi;
-use crate::arena::{Live, Placement, place};
 use crate::kernel::Kernel;
 use crate::packing::Packed;
 use crate::pool::{Barrier, Turn};
+use enginewright_core::arena::Placement;
 use enginewright_core::error::EngineError;
-use enginewright_core::graph::{Graph, Rows};
+use enginewright_core::graph::Graph;
 use enginewright_core::plan::{Group, Step};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use enginewright_core::wiring::{Wiring, place_buffers, wire};
+use std::collections::{BTreeMap, HashMap};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -17,19 +18,7 @@ use std::time::Instant;
 pub struct Layout<'a> {
     pub placement: Placement,
     pub scratch_bytes: usize,
-    groups: Vec<Wiring<'a>>,
-}
-
-/// One group with its kernel and the buffers that cross its border.
-struct Wiring<'a> {
-    group: &'a Group,
-    kernel: &'a Kernel,
-    inputs: Vec<&'a str>,
-    outputs: Vec<&'a str>,
-    /// `(weight, layout)` in the order the kernel sees them.
-    weights: Vec<(&'a str, &'a str)>,
-    layer: Option<u64>,
-    only_selected: bool,
+    groups: Vec<(Wiring<'a>, &'a Kernel)>,
 }
 
 /// Where the pointers of a program point.
@@ -81,25 +70,19 @@ impl<'a> Layout<'a> {
         kernels: &'a HashMap<String, Kernel>,
         threads: usize,
     ) -> Result<Self, EngineError> {
-        let groups = wire(graph, step, kernels)?;
-        let mut lives: HashMap<&str, Live> = HashMap::new();
-        let end = groups.len();
-        for (index, wiring) in groups.iter().enumerate() {
-            for &name in &wiring.outputs {
-                let last = if name == graph.output { end } else { index };
-                let bytes = buffer_bytes(graph, step, name).ok_or_else(|| too_large(name))?;
-                lives.insert(name, Live { name: name.to_owned(), bytes, first: index, last });
-            }
-            for name in &wiring.inputs {
-                if let Some(live) = lives.get_mut(name) {
-                    live.last = live.last.max(index);
-                }
-            }
+        let wirings = wire(graph, step)?;
+        let placement = place_buffers(graph, step, &wirings)?;
+        let mut groups = Vec::with_capacity(wirings.len());
+        for wiring in wirings {
+            let object = wiring.group.object.as_deref().unwrap_or_default();
+            let kernel = kernels
+                .get(object)
+                .ok_or_else(|| broken(wiring.group, format!("object `{object}` is not loaded")))?;
+            groups.push((wiring, kernel));
         }
-        let placement = place(lives.into_values().collect()).ok_or_else(|| too_large("all buffers"))?;
         let mut scratch_bytes = 0;
-        for wiring in &groups {
-            let bytes = (wiring.kernel.table.scratch)(step.rows as u32, threads as u32);
+        for (wiring, kernel) in &groups {
+            let bytes = (kernel.table.scratch)(step.rows as u32, threads as u32);
             if bytes > isize::MAX as usize / 2 {
                 return Err(broken(wiring.group, format!("asks for {bytes} bytes of scratch")));
             }
@@ -123,19 +106,19 @@ impl<'a> Layout<'a> {
             starts: null_mut(),
             selected_rows: null_mut(),
         });
-        let phases: u32 = self.groups.iter().map(|wiring| wiring.kernel.phases).sum();
+        let phases: u32 = self.groups.iter().map(|(_, kernel)| kernel.phases).sum();
         let tickets: Box<[AtomicU32]> = (0..phases).map(|_| AtomicU32::new(0)).collect();
         let mut entries = Vec::with_capacity(phases as usize);
-        for (group, wiring) in self.groups.iter().enumerate() {
-            for phase in 0..wiring.kernel.phases {
+        for (group, (wiring, kernel)) in self.groups.iter().enumerate() {
+            for phase in 0..kernel.phases {
                 let ticket = &raw const tickets[entries.len()];
                 entries.push(Entry {
                     call: self.call(wiring, places, &raw mut *step, ticket)?,
-                    run: wiring.kernel.table.run,
+                    run: kernel.table.run,
                     phase,
                     group,
                     only_selected: wiring.only_selected,
-                    is_last_phase: phase + 1 == wiring.kernel.phases,
+                    is_last_phase: phase + 1 == kernel.phases,
                 });
             }
         }
@@ -217,74 +200,6 @@ impl Program {
                 *last = now;
             }
         }
-    }
-}
-
-/// What crosses each group's border, in the order of the contract.
-fn wire<'a>(
-    graph: &'a Graph,
-    step: &'a Step,
-    kernels: &'a HashMap<String, Kernel>,
-) -> Result<Vec<Wiring<'a>>, EngineError> {
-    let mut readers: HashMap<&str, HashSet<usize>> = HashMap::new();
-    for (index, group) in step.groups.iter().enumerate() {
-        for name in group.graph_ops(graph).flat_map(|op| &op.inputs) {
-            readers.entry(name).or_default().insert(index);
-        }
-    }
-    let mut wirings = Vec::with_capacity(step.groups.len());
-    for (index, group) in step.groups.iter().enumerate() {
-        let object = group.object.as_deref().unwrap_or_default();
-        let kernel =
-            kernels.get(object).ok_or_else(|| broken(group, format!("object `{object}` is not loaded")))?;
-        let produced: Vec<&str> =
-            group.graph_ops(graph).flat_map(|op| &op.outputs).map(String::as_str).collect();
-        let mut inputs: Vec<&str> = Vec::new();
-        for name in group.graph_ops(graph).flat_map(|op| &op.inputs) {
-            if !produced.contains(&name.as_str()) && !inputs.contains(&name.as_str()) {
-                inputs.push(name);
-            }
-        }
-        let is_read_outside =
-            |name: &str| readers.get(name).is_some_and(|groups| groups.iter().any(|&reader| reader != index));
-        let outputs: Vec<&str> =
-            produced.iter().copied().filter(|name| *name == graph.output || is_read_outside(name)).collect();
-        let names = group.graph_ops(graph).flat_map(|op| &op.weights);
-        let weights: Vec<(&str, &str)> =
-            names.zip(&group.layouts).map(|(name, layout)| (name.as_str(), layout.as_str())).collect();
-        let most = [
-            ("inputs", inputs.len(), abi::MAX_BUFFERS),
-            ("outputs", outputs.len(), abi::MAX_BUFFERS),
-            ("weights", weights.len(), abi::MAX_WEIGHTS),
-        ];
-        if let Some((what, count, limit)) = most.into_iter().find(|&(_, count, limit)| count > limit) {
-            return Err(broken(group, format!("has {count} {what}; a call holds {limit}")));
-        }
-        let only_selected = !produced.is_empty()
-            && produced
-                .iter()
-                .all(|name| graph.buffers.get(*name).is_some_and(|buffer| buffer.rows == Rows::Selected));
-        let layer = group.graph_ops(graph).find_map(|op| op.cache_site()).map(|site| site.layer);
-        wirings.push(Wiring { group, kernel, inputs, outputs, weights, layer, only_selected });
-    }
-    Ok(wirings)
-}
-
-fn buffer_bytes(graph: &Graph, step: &Step, name: &str) -> Option<usize> {
-    let buffer = graph.buffers.get(name)?;
-    let rows = match buffer.rows {
-        Rows::Selected => step.selected,
-        // There are at most as many segments as rows.
-        Rows::Tokens | Rows::Segments => step.rows,
-    };
-    usize::try_from(rows.checked_mul(buffer.width)?.checked_mul(4)?).ok()
-}
-
-fn too_large(what: &str) -> EngineError {
-    EngineError::Memory {
-        bytes: usize::MAX,
-        purpose: format!("buffers ({what})"),
-        hint: "plan fewer rows".into(),
     }
 }
 

@@ -4,6 +4,7 @@ mod answer;
 mod api_error;
 mod engine_thread;
 mod fields;
+mod load_engine;
 mod loading;
 mod metrics;
 mod request;
@@ -15,4 +16,5 @@ mod state;
 
 pub use enginewright_cpu::KernelTable;
 pub use enginewright_cpu::abi::Call;
+pub use load_engine::load_engine;
 pub use server::{Loaded, ServeArguments, folder_engine, run};

@@ -1,6 +1,7 @@
 //! From arguments to a listening server, and its graceful end.
 
 use crate::engine_thread::Engine;
+use crate::load_engine::load_engine;
 use crate::loading::Gate;
 use crate::metrics::Metrics;
 use crate::routes::router;
@@ -9,8 +10,8 @@ use anyhow::{Context, bail};
 use axum::serve::ListenerExt;
 use enginewright_core::executor::Executor;
 use enginewright_core::graph::Graph;
-use enginewright_cpu::{CpuExecutor, Options};
 use enginewright_text::{ChatTemplate, Tokenizer};
+use std::os::fd::FromRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +29,9 @@ pub struct ServeArguments {
     /// Port to listen on; 0 takes any that is free
     #[arg(long, default_value_t = 8000)]
     pub port: u16,
+    /// Serve on this open, listening socket instead of `--host` and `--port`: for sandboxes without a network
+    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(3..))]
+    pub listen_fd: Option<i32>,
     /// Threads, instead of the plan's number
     #[arg(long, value_parser = at_least_one)]
     pub threads: Option<usize>,
@@ -73,9 +77,26 @@ pub fn folder_engine(engine: &Path, checkpoint: &Path, threads: Option<usize>) -
         format!("cannot read {}\nhint: build the engine again from its checkpoint", path.display())
     })?;
     let tokenizer = Tokenizer::from_bytes(&path.display().to_string(), &bytes)?;
-    let executor = CpuExecutor::load(engine, checkpoint, &Options { threads, ..Options::default() })?;
+    let executor = load_engine(engine, checkpoint, threads)?;
     let graph = executor.graph().clone();
-    Ok(Loaded { executor: Box::new(executor), graph, tokenizer })
+    Ok(Loaded { executor, graph, tokenizer })
+}
+
+async fn listen(address: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}\nhint: name another port with --port, or 0 for any")
+    })
+}
+
+/// The listening socket that whoever started this program left open.
+fn inherited(fd: i32) -> anyhow::Result<TcpListener> {
+    // SAFETY: `--listen-fd` hands the descriptor over; nothing else in this program knows it. One that is no listening
+    // socket is refused below.
+    let socket = unsafe { std::net::TcpListener::from_raw_fd(fd) };
+    let hint = "hint: pass a listening TCP socket as --listen-fd";
+    socket.local_addr().with_context(|| format!("file descriptor {fd} is no socket\n{hint}"))?;
+    socket.set_nonblocking(true).with_context(|| format!("file descriptor {fd}\n{hint}"))?;
+    TcpListener::from_std(socket).with_context(|| format!("file descriptor {fd}\n{hint}"))
 }
 
 /// Listens, loads, serves until a signal, and lets running requests end.
@@ -96,10 +117,10 @@ pub fn run(
     std::thread::scope(|scope| {
         runtime.block_on(async {
             // First the port, which fails at once; then the weights.
-            let address = format!("{}:{}", arguments.host, arguments.port);
-            let listener = TcpListener::bind(&address).await.with_context(|| {
-                format!("cannot listen on {address}\nhint: name another port with --port, or 0 for any")
-            })?;
+            let listener = match arguments.listen_fd {
+                Some(fd) => inherited(fd)?,
+                None => listen(&format!("{}:{}", arguments.host, arguments.port)).await?,
+            };
             let (sender, loaded) = oneshot::channel();
             let loading = move || {
                 // Nobody waits only if the server was asked to stop meanwhile.

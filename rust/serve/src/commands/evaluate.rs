@@ -3,9 +3,8 @@
 use super::EngineArguments;
 use super::tensor_file::TensorFile;
 use anyhow::Context;
-use enginewright_core::executor::{Batch, Executor, StepKind};
+use enginewright_core::executor::{Batch, Engine, StepKind};
 use enginewright_core::graph::ModelKind;
-use enginewright_cpu::CpuExecutor;
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -55,12 +54,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .with_context(|| format!("{path}: expected {{\"sequences\": [[id, …], …]}} with ids of 0 or more"))?;
     let mut executor = arguments.engine.load()?;
     match executor.graph().kind {
-        ModelKind::Decoder => decode_all(arguments, &input, &mut executor),
-        ModelKind::Encoder => encode_all(arguments, &input, &mut executor),
+        ModelKind::Decoder => decode_all(arguments, &input, &mut *executor),
+        ModelKind::Encoder => encode_all(arguments, &input, &mut *executor),
     }
 }
 
-fn decode_all(arguments: &Arguments, input: &Input, executor: &mut CpuExecutor) -> anyhow::Result<()> {
+fn decode_all(arguments: &Arguments, input: &Input, executor: &mut dyn Engine) -> anyhow::Result<()> {
     let limits = executor.limits();
     let from = match &input.from {
         Some(from) => from.clone(),
@@ -96,7 +95,7 @@ fn decode_all(arguments: &Arguments, input: &Input, executor: &mut CpuExecutor) 
 
 /// One sequence on its way through a decoder, in slot 0.
 struct Walk<'a> {
-    executor: &'a mut CpuExecutor,
+    executor: &'a mut dyn Engine,
     file: &'a mut TensorFile,
     ids: &'a [u32],
     first: usize,
@@ -152,7 +151,7 @@ impl Walk<'_> {
     }
 }
 
-fn encode_all(arguments: &Arguments, input: &Input, executor: &mut CpuExecutor) -> anyhow::Result<()> {
+fn encode_all(arguments: &Arguments, input: &Input, executor: &mut dyn Engine) -> anyhow::Result<()> {
     anyhow::ensure!(input.from.is_none(), "`from` is for decoders; this engine is an encoder");
     let limits = executor.limits();
     for (index, ids) in input.sequences.iter().enumerate() {

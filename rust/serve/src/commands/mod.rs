@@ -7,7 +7,8 @@ pub mod serve;
 mod tensor_file;
 
 use enginewright_core::error::EngineError;
-use enginewright_cpu::{CpuExecutor, Options};
+use enginewright_core::executor::Engine;
+use enginewright_serve::load_engine;
 use std::path::PathBuf;
 
 /// Which engine, with which weights.
@@ -26,10 +27,9 @@ pub struct EngineArguments {
 
 impl EngineArguments {
     /// Loads the engine.
-    pub fn load(&self) -> Result<CpuExecutor, EngineError> {
+    pub fn load(&self) -> Result<Box<dyn Engine>, EngineError> {
         let weights = self.engine.join("weights");
         let checkpoint = self.checkpoint.as_deref().unwrap_or(&weights);
-        let options = Options { threads: self.threads, ..Options::default() };
-        CpuExecutor::load(&self.engine, checkpoint, &options)
+        load_engine(&self.engine, checkpoint, self.threads)
     }
 }

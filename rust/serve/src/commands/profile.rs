@@ -1,8 +1,7 @@
 //! `profile`: the time of each group of one step, in the step as it really runs.
 
 use super::EngineArguments;
-use enginewright_core::executor::{Batch, Executor, StepKind};
-use enginewright_cpu::CpuExecutor;
+use enginewright_core::executor::{Batch, Engine, StepKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -50,7 +49,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(arguments: &Arguments, executor: &CpuExecutor) -> anyhow::Result<Self> {
+    fn new(arguments: &Arguments, executor: &dyn Engine) -> anyhow::Result<Self> {
         let rows = u32::try_from(arguments.rows)?;
         let context = u32::try_from(arguments.context)?;
         let segment = match arguments.segment {
@@ -106,7 +105,7 @@ impl Rows {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     anyhow::ensure!(arguments.repeats > 0, "--repeats must be positive");
     let mut executor = arguments.engine.load()?;
-    let rows = Rows::new(arguments, &executor)?;
+    let rows = Rows::new(arguments, &*executor)?;
     let batch = rows.batch();
     let groups = executor.plan().steps.get(&rows.kind).map_or(0, |step| step.groups.len());
     let clock: Vec<AtomicU64> = (0..groups).map(|_| AtomicU64::new(0)).collect();

@@ -1,7 +1,9 @@
 //! Whether a batch may run: kernels index with what it says and look at nothing twice.
 
-use enginewright_core::error::EngineError;
-use enginewright_core::executor::{Batch, StepKind};
+use crate::error::EngineError;
+use crate::executor::{Batch, StepKind};
+use crate::graph::Graph;
+use crate::plan::Plan;
 
 /// The limits of one step.
 #[derive(Debug, Clone, Copy)]
@@ -11,6 +13,20 @@ pub struct StepLimits {
     pub slots: usize,
     pub context: usize,
     pub vocabulary: usize,
+}
+
+impl StepLimits {
+    /// The limits that a plan sets for one of its steps.
+    pub fn of(kind: StepKind, graph: &Graph, plan: &Plan) -> Self {
+        let step = &plan.steps[&kind];
+        Self {
+            rows: step.rows as usize,
+            selected: step.selected as usize,
+            slots: plan.cache.slots as usize,
+            context: plan.context(graph),
+            vocabulary: graph.dimensions.vocabulary as usize,
+        }
+    }
 }
 
 /// Remembers which slots a batch names, without clearing between batches.

@@ -1,7 +1,14 @@
 //! Places buffers in one arena so that those alive at the same time never overlap.
 
-use crate::memory::aligned;
 use std::collections::HashMap;
+
+/// Alignment that kernels may rely on, in bytes: a cache line, and the widest vector.
+pub const ALIGNMENT: usize = 64;
+
+/// `bytes` up to the next multiple of [`ALIGNMENT`]; `None` on overflow.
+pub fn aligned(bytes: usize) -> Option<usize> {
+    bytes.checked_next_multiple_of(ALIGNMENT)
+}
 
 /// A buffer that leaves its group.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,30 @@
+//! y = (x - mean(x)) / sqrt(var(x) + epsilon) * w + b; sums in float32, the mean first.
+//!
+//! ```toml
+//! name = "naive_layer_norm"
+//! pattern = "layer_norm"
+//! rows = ["tokens", "selected", "segments"]
+//! steps = ["prefill", "decode", "encode"]
+//! ```
+
+#include "abi.cuh"
+
+constexpr int WIDTH = EW_OP0_WIDTH;
+constexpr int THREADS = 256;
+
+EW_ONE_PHASE(THREADS, 1, 1)
+
+extern "C" __global__ void ew_phase0(const __grid_constant__ ew::Call call) {
+    const uint32_t row = blockIdx.y;
+    if (row >= ew::rows_of(*call.step, EW_OP0_ROWS)) return;
+    const float* x = call.inputs[0] + uint64_t(row) * WIDTH;
+    float* y = call.outputs[0] + uint64_t(row) * WIDTH;
+    const float* w = reinterpret_cast<const float*>(call.weights[0]);
+    const float* b = reinterpret_cast<const float*>(call.weights[1]);
+    float sum = 0, squares = 0;
+    for (uint32_t i = threadIdx.x; i < WIDTH; i += THREADS) sum += x[i];
+    const float mean = ew::block_sum<THREADS>(sum) / WIDTH;
+    for (uint32_t i = threadIdx.x; i < WIDTH; i += THREADS) squares += (x[i] - mean) * (x[i] - mean);
+    const float factor = 1.0f / sqrtf(ew::block_sum<THREADS>(squares) / WIDTH + __uint_as_float(EW_OP0_EPSILON_BITS));
+    for (uint32_t i = threadIdx.x; i < WIDTH; i += THREADS) y[i] = (x[i] - mean) * factor * w[i] + b[i];
+}

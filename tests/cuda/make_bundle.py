@@ -1,0 +1,70 @@
+"""Engines for an NVIDIA GPU out of the tiny goldens, with all that `compare_on_device.py` needs.
+
+    python tests/cuda/make_bundle.py OUT
+
+Needs nvcc. OUT is then carried to a machine with a GPU: it holds the host program, a folder with
+engine and weights for each model, and the answers of the original implementation.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from safetensors.numpy import load_file
+
+from enginewright.evaluation.build import NotBuilt, build_engine
+from enginewright.model import build_graph, read_checkpoint
+from enginewright.plan import Capacity, load_library, naive_plan, write_candidate
+from enginewright.settings import load_settings
+
+TINY = Path(__file__).resolve().parent.parent / "goldens/tiny"
+
+
+def make_bundle(out: Path) -> None:
+    """Write the bundle into the folder `out`, which is replaced.
+
+    Raises: RuntimeError if an engine does not build.
+    """
+    settings = load_settings()
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    # Symbols of the debugger are most of the file.
+    program = out / "enginewright-engine"
+    subprocess.run(["strip", "-o", program, settings.engine_program], check=True)
+    library = load_library(settings.cuda_kernels)
+    for checkpoint in sorted(TINY.iterdir()):
+        folder = out / checkpoint.name
+        shutil.copytree(checkpoint, folder / "checkpoint")
+        graph = build_graph(read_checkpoint(str(checkpoint)))
+        for cache in ("f32", "f16") if graph.kind == "decoder" else ("f32",):
+            capacity = Capacity(prefill_rows=64, prefill_selected=64, context=64, slots=2)
+            plan = naive_plan(graph, library, 1, capacity=capacity)
+            if cache == "f16":
+                from enginewright.plan.choices import with_settings
+
+                held = plan.cache.model_copy(update={"dtype": "f16", "layout": "head_major"})
+                plan = with_settings(plan, graph, library, cache=held)
+            inputs = folder / "inputs"
+            inputs.mkdir(exist_ok=True)
+            (inputs / "graph.json").write_text(graph.to_json())
+            (inputs / "tokenizer.json").write_text("{}")
+            candidate = folder / f"candidate-{cache}"
+            write_candidate(plan, library, inputs, candidate)
+            built = build_engine(
+                candidate, folder / f"engine-{cache}", settings.home / "objects", frozenset()
+            )
+            if isinstance(built, NotBuilt):
+                raise RuntimeError(f"{checkpoint.name}: {built.kernel}: {built.reason}\n{built.log}")
+            shutil.rmtree(candidate)
+        expected = load_file(checkpoint / "expected.safetensors")
+        ids = [int(token) for token in expected["ids"].reshape(-1)]
+        (folder / "input.json").write_text(json.dumps({"sequences": [ids]}))
+        print(f"{checkpoint.name}: {len(graph.ops)} ops", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    make_bundle(Path(sys.argv[1]))
