@@ -100,8 +100,8 @@ def compile_and_load(
 
 
 def graph_times(launches: Callable[[], None], count: int, *, replays: int = 60) -> list[float]:
-    """Microseconds of one of the `count` launches that `launches` makes, captured as one CUDA graph:
-    a sample for each replay, by events around it, after ten that do not count."""
+    """Microseconds of one of the `count` launches that `launches` makes, captured as one CUDA
+    graph: a sample for each replay, by events around it, after ten that do not count."""
     launches()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()

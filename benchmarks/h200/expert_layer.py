@@ -3,8 +3,8 @@ cold cache against its byte floor.
 
     python3 benchmarks/h200/expert_layer.py [OUT.json]
 
-Shapes of Drama 3 and Qwen3.5-35B-A3B: 256 experts, 8 a row, 2048 -> 512 -> 2048, and a shared one in
-bf16. Weights are random: speed does not depend on their values. Forty layers with weights and
+Shapes of Drama 3 and Qwen3.5-35B-A3B: 256 experts, 8 a row, 2048 -> 512 -> 2048, and a shared one
+in bf16. Weights are random: speed does not depend on their values. Forty layers with weights and
 experts of their own are one CUDA graph, so that no weight is in the cache when it is asked for.
 """
 
@@ -63,7 +63,11 @@ def widened(weights: torch.Tensor, scale: torch.Tensor, expert: int) -> torch.Te
 
 
 def meant(
-    layer: dict[str, torch.Tensor], x: torch.Tensor, ids: list[int], factors: list[float], shared: float
+    layer: dict[str, torch.Tensor],
+    x: torch.Tensor,
+    ids: list[int],
+    factors: list[float],
+    shared: float,
 ) -> torch.Tensor:
     """The layer in float64."""
     x = x.double()

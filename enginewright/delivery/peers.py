@@ -45,6 +45,8 @@ class PeerArm:
 
     speaks_token_ids = False
     """It speaks plain OpenAI."""
+    engine = None
+    """It is not ours, and tells nothing of what it runs."""
 
     @property
     def name(self) -> str:

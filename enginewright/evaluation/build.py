@@ -109,9 +109,7 @@ def build_engine(
             return _refused(str(error))
         object_cache.mkdir(parents=True, exist_ok=True)
         absent = {
-            key: job
-            for job, key in keys.items()
-            if not _cached(object_cache, key, tools).exists()
+            key: job for job, key in keys.items() if not _cached(object_cache, key, tools).exists()
         }
         failure = _compile_all(absent, object_cache, tools, sandbox)
         if failure is not None:
@@ -204,9 +202,7 @@ def _compile_all(
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         results = list(
             pool.map(
-                lambda item: tools.compile(
-                    item[1], _cached(object_cache, item[0], tools), sandbox
-                ),
+                lambda item: tools.compile(item[1], _cached(object_cache, item[0], tools), sandbox),
                 absent.items(),
             )
         )

@@ -79,9 +79,7 @@ def object_key(job: Job) -> str:
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:32]
 
 
-def compile_object(
-    job: Job, target: Path, sandbox: Sandbox | None = None
-) -> CompileFailure | None:
+def compile_object(job: Job, target: Path, sandbox: Sandbox | None = None) -> CompileFailure | None:
     """Compile into `target`, which appears whole or not at all; None on success.
 
     Raises: MachineError if there is no compiler or no room.

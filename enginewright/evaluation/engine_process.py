@@ -36,6 +36,8 @@ class EngineArm:
     """Of what runs: two arms with the same one are the same engine."""
     command: tuple[str, ...]
     """Starts the server; see `serve_command`. Where to listen is added to it."""
+    engine: Path | None = None
+    """Its folder: the engine must tell that it runs the plan in it; None asks nothing."""
     reads: tuple[Path, ...] = ()
     """Files and folders that it may read in the sandbox."""
     sandbox: Sandbox | None = None

@@ -57,6 +57,7 @@ def pass_json(seen: Pass) -> dict[str, Any]:
         "server_cpu_seconds": seen.server_cpu_seconds,
         "contention": asdict(seen.contention),
         "stopped": None if seen.stopped is None else asdict(seen.stopped),
+        "engagement": None if seen.engagement is None else asdict(seen.engagement),
         "answers": [_answer_json(answer) for answer in seen.answers],
     }
 

@@ -49,7 +49,8 @@ def passed(gate: str, checked: int) -> Finding:
     return Finding(gate=gate, checked=checked, rejected=None, void=None, detail="")
 
 
-def _rejected(gate: str, checked: int, reason: RejectedReason, detail: str) -> Finding:
+def rejected(gate: str, checked: int, reason: RejectedReason, detail: str) -> Finding:
+    """The engine is at fault."""
     return Finding(gate=gate, checked=checked, rejected=reason, void=None, detail=detail)
 
 
@@ -66,7 +67,7 @@ def check_answers(
     )
     if len(seen.answers) != expected:
         detail = f"{len(seen.answers)} of {expected} requests are accounted for"
-        return _rejected("answers", len(seen.answers), "incomplete", detail)
+        return rejected("answers", len(seen.answers), "incomplete", detail)
     for checked, answer in enumerate(seen.answers):
         scenario = scenarios[answer.scenario]
         ids = workload.prompt_ids[answer.id]
@@ -77,7 +78,7 @@ def check_answers(
             problem = _embedding_problem(answer, texts=len(ids))
         if problem is not None:
             reason, detail = problem
-            return _rejected("answers", checked, reason, f"{answer.scenario}: {detail}")
+            return rejected("answers", checked, reason, f"{answer.scenario}: {detail}")
     return passed("answers", len(seen.answers))
 
 
@@ -149,10 +150,10 @@ def check_together(seen: Pass) -> Finding:
         if first.token_ids != answer.token_ids:
             place = _first_difference(first.token_ids or (), answer.token_ids or ())
             detail = f"{first.scenario}: among others, token {place} differs from that alone"
-            return _rejected("together", checked, "inconsistent", detail)
+            return rejected("together", checked, "inconsistent", detail)
         if first.embeddings != answer.embeddings:
             detail = f"{first.scenario}: among others, an embedding differs from that alone"
-            return _rejected("together", checked, "inconsistent", detail)
+            return rejected("together", checked, "inconsistent", detail)
     return passed("together", checked)
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from enginewright.errors import EngineError
 from enginewright.evaluation.contention import Contention, CpuWindow
@@ -21,7 +21,7 @@ from enginewright.evaluation.running_server import (
     ServerFailed,
     Stopped,
 )
-from enginewright.evaluation.wire import first_model
+from enginewright.evaluation.wire import call, first_model
 
 
 class Arm(Protocol):
@@ -38,6 +38,11 @@ class Arm(Protocol):
         ...
 
     @property
+    def engine(self) -> Path | None:
+        """The folder of an engine that must tell what it runs; None for other servers."""
+        ...
+
+    @property
     def speaks_token_ids(self) -> bool:
         """Whether it takes the fields of docs/architecture.md and answers with token ids."""
         ...
@@ -45,6 +50,16 @@ class Arm(Protocol):
     def start(self, log: Path) -> Server:
         """A fresh, ready server. Raises: ServerFailed."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engagement:
+    """What an engine says of itself (`GET /engine`) in front of its load and behind it."""
+
+    before: dict[str, Any]
+    """Before the first request."""
+    after: dict[str, Any]
+    """After the last timed one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +82,8 @@ class Pass:
     """Who else used the processors while it was under load."""
     stopped: Stopped | None
     """How it ended; None if it is not ours."""
+    engagement: Engagement | None = None
+    """What it says that it ran; None for other servers than ours."""
 
 
 def rounds_for(passes: Iterable[Pass], settings: JudgeSettings, *, rounds: int) -> int:
@@ -107,6 +124,7 @@ def run_pass(
     server = arm.start(log)
     try:
         model = server.model or _first_model(server)
+        before = None if arm.engine is None else _engine_facts(server)
         window = CpuWindow()
         cpu_before = server.cpu_seconds()
         job = LoadJob(
@@ -125,6 +143,9 @@ def run_pass(
         )
         _refuse_failures(server, result.answers)
         memory = server.memory()
+        engagement = (
+            None if before is None else Engagement(before=before, after=_engine_facts(server))
+        )
         again: tuple[Answer, ...] = ()
         if together is not None:
             again = load.run(_with_waves(job, (together,))).answers
@@ -140,7 +161,16 @@ def run_pass(
         server_cpu_seconds=spent,
         contention=contention,
         stopped=stopped,
+        engagement=engagement,
     )
+
+
+def _engine_facts(server: Server) -> dict[str, Any]:
+    try:
+        return call(server.base_url, "/engine", timeout_seconds=30.0, api_key=server.api_key)
+    except EngineError as error:
+        reason: FailureReason = "died" if server.ends_within(2.0) else "refused"
+        raise server.failure(reason, f"does not say what it runs: {error.message}") from error
 
 
 def _first_model(server: Server) -> str:

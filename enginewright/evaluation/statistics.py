@@ -7,9 +7,10 @@ Source: Hodges & Lehmann 1963 (estimate and signed-rank interval); Efron 1987 (B
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -36,6 +37,11 @@ class Looks:
     """One-sided error rate of each look; their sum bounds the rate of false promotion."""
     hopeless_after: int = 3
     """Blocks from which a candidate that is clearly slower is dropped."""
+    overwhelming: float = math.log(1.5)
+    """Log ratio that every block of a leap has: noise that makes three of them in a row is noise
+    that calibration refuses…"""
+    overwhelming_after: int = 3
+    """…so that many blocks are enough for it."""
 
     def __post_init__(self) -> None:
         if len(self.blocks) != len(self.alphas) or list(self.blocks) != sorted(set(self.blocks)):
@@ -43,6 +49,29 @@ class Looks:
         for blocks, alpha in zip(self.blocks, self.alphas, strict=True):
             if alpha < 2.0**-blocks:
                 raise ValueError(f"{blocks} blocks cannot reach an error rate of {alpha}")
+
+    @property
+    def alpha(self) -> float:
+        """Bound on the rate of false promotion of one trial."""
+        return sum(self.alphas)
+
+    def at_level(self, level: float) -> Looks:
+        """The same looks spending `level` in all, in the same proportions. A look too early for its
+        share leaves it to the next; one more look is added where even the last is too early."""
+        blocks, alphas, spare = [], [], 0.0
+        for number, share in zip(self.blocks, self.alphas, strict=True):
+            alpha = level * share / self.alpha + spare
+            if alpha < 2.0**-number:
+                spare = alpha
+                continue
+            blocks.append(number)
+            alphas.append(alpha)
+            spare = 0.0
+        if spare > 0.0:
+            needed = math.ceil(-math.log2(spare))
+            blocks.append(max(needed, self.blocks[-1] + 4))
+            alphas.append(spare)
+        return replace(self, blocks=tuple(blocks), alphas=tuple(alphas))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +126,14 @@ def decide(log_ratios: Sequence[float], looks: Looks, *, smallest_effect: float)
     """What the blocks so far allow to say of a candidate; positive ratios are better.
 
     `better` needs the exact test and, from eight blocks on, the bootstrap to say so at this look's
-    error rate, and an estimate of at least the smallest effect (a log ratio). `not_better` is a
+    error rate, and an estimate of at least the smallest effect (a log ratio); a leap needs three
+    blocks that are all beyond what noise can do. `not_better` is a
     candidate that will hardly get there, or did not by the last look: giving up early costs no
     error rate.
     """
     count = len(log_ratios)
+    if count == looks.overwhelming_after and min(log_ratios) >= looks.overwhelming:
+        return "better"
     if count not in looks.blocks:
         is_hopeless = (
             looks.hopeless_after <= count < looks.blocks[0] and max(log_ratios) < -smallest_effect

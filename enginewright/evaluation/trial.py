@@ -20,6 +20,7 @@ from enginewright.evaluation.audit import (
     outputs_of,
     report_json,
 )
+from enginewright.evaluation.engagement import check_engagement
 from enginewright.evaluation.engine_process import sandbox_json
 from enginewright.evaluation.evidence import block_json, frame_json
 from enginewright.evaluation.floors import target_floors
@@ -195,6 +196,8 @@ class _Trial:
         except InternalError as error:
             raise self._void("load_failed", error.message) from error
         self._apply(name, check_answers(job.target, workload, seen))
+        arm = job.champion if name == "champion" else job.candidate
+        self._apply(name, check_engagement(arm.engine, seen.engagement))
         if again is not None:
             self._apply(name, check_together(seen))
         if not is_disturbed(seen, job.settings):

@@ -17,6 +17,7 @@ RejectedReason = Literal[
     "incomplete",
     "wrong",
     "inconsistent",
+    "not_engaged",
     "slower",
     "guard",
 ]
@@ -29,6 +30,7 @@ RejectedReason = Literal[
 - `incomplete`: fewer tokens than asked, or another end than asked
 - `wrong`: outputs beyond the target's bounds
 - `inconsistent`: a request alone and among others differ
+- `not_engaged`: another plan runs than the one on trial, or a kernel of it was never called
 - `slower`: not faster by the smallest effect sought
 - `guard`: faster on the whole, but breaks something protected
 """

@@ -33,6 +33,7 @@ class Budget:
         self._clock = clock
         self._start = clock()
         self._longest_trial = 0.0
+        self._longest_sentinel = 0.0
         self._reserve = _LEAST_RESERVE_SHARE * wall_seconds
 
     @property
@@ -66,6 +67,18 @@ class Budget:
         self._spent_trials += 1
         typical = _LEAP_SHARE * seconds if is_leap else seconds
         self._longest_trial = max(self._longest_trial, typical)
+
+    def charge_sentinel(self, seconds: float) -> None:
+        """A sentinel was judged: none of the search's trials."""
+        self._longest_sentinel = max(self._longest_sentinel, seconds)
+
+    def has_time_for_sentinel(self) -> bool:
+        """Whether one as long as the longest so far ends before the reserve begins."""
+        return self.left_seconds > self._reserve + self._longest_sentinel
+
+    def release_for_sentinels(self, seconds: float) -> None:
+        """The search is over: what was kept for sentinels may be used."""
+        self._reserve = max(0.0, self._reserve - seconds)
 
     def keep_for_the_end(self, seconds: float) -> None:
         """Leave at least this much for confirmation and delivery, as far as the budget has it."""

@@ -10,14 +10,14 @@ from typing import Any
 from enginewright.delivery.peers import PeerArm
 from enginewright.errors import EngineError
 from enginewright.evaluation.build import engine_fingerprint
+from enginewright.evaluation.calibration import calibrate
 from enginewright.evaluation.confirm import CHAMPION, NAIVE, confirm
 from enginewright.evaluation.engine_process import EngineArm, serve_command
-from enginewright.evaluation.sandbox import Sandbox
 from enginewright.evaluation.judge_settings import JudgeSettings
 from enginewright.evaluation.measurement import MeasureJob, measure_arms, require
 from enginewright.evaluation.oracle import Oracle
 from enginewright.evaluation.passes import Arm
-from enginewright.evaluation.statistics import Looks
+from enginewright.evaluation.sandbox import Sandbox
 from enginewright.evaluation.trial import TrialJob, run_trial
 from enginewright.evaluation.verdict import (
     Kept,
@@ -28,12 +28,7 @@ from enginewright.evaluation.verdict import (
     verdict_to_json,
 )
 from enginewright.swarm.run_folder import disk_errors
-from enginewright.swarm.workbench import Arms, Confirmed, Finding, Say, Subject
-
-LEAP = Looks(blocks=(3, 6, 10), alphas=(0.125, 0.016, 0.016))
-"""When a trial against the naive engine may be decided. It is slow, the leap from it is large, and
-the confirmation measures it again on other inputs."""
-
+from enginewright.swarm.workbench import Arms, Confirmed, Finding, Say, Subject, TrialRules
 
 MOST_REPEATED_BLOCKS = 2
 """Blocks of a confirmation that may be repeated because others used the machine: the naive engine
@@ -58,10 +53,10 @@ class Judging:
             self._oracle.close()
         self._oracle = self._oracle_of = None
 
-    def trial(self, subject: Subject, arms: Arms, limits: dict[str, float], say: Say) -> Finding:
+    def trial(self, subject: Subject, arms: Arms, rules: TrialRules, say: Say) -> Finding:
         """The judge's verdict on `arms.candidate`."""
         try:
-            verdict = run_trial(self._job(subject, arms, limits))
+            verdict = run_trial(self._job(subject, arms, rules))
         except EngineError as error:
             # The reference engine did not start: nothing is known about the candidate.
             return Finding(
@@ -176,6 +171,7 @@ class Judging:
             command=serve_command(
                 self._program, engine, subject.checkpoint, threads=subject.threads
             ),
+            engine=engine,
             reads=(engine, subject.checkpoint),
             sandbox=self._sandbox,
         )
@@ -190,7 +186,23 @@ class Judging:
             self._oracle_of = naive
         return self._oracle
 
-    def _job(self, subject: Subject, arms: Arms, limits: dict[str, float]) -> TrialJob:
+    def calibrate(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> dict[str, Any]:
+        """The champion against itself, over `blocks` blocks.
+
+        Raises: EngineError if it fails.
+        """
+        say(f"measuring the champion against itself, {blocks} blocks")
+        return calibrate(self._job(subject, arms, TrialRules()), blocks).to_json()
+
+    def _rules(self, rules: TrialRules) -> JudgeSettings:
+        settings = self._settings
+        if rules.level is not None:
+            settings = replace(settings, looks=settings.looks.at_level(rules.level))
+        if rules.smallest_effect is not None:
+            settings = replace(settings, smallest_effect=rules.smallest_effect)
+        return settings
+
+    def _job(self, subject: Subject, arms: Arms, rules: TrialRules) -> TrialJob:
         return TrialJob(
             target=subject.target,
             graph=subject.graph,
@@ -200,10 +212,8 @@ class Judging:
             candidate=self.arm(subject, arms.candidate, "candidate"),
             oracle=self.oracle(subject, arms.naive, arms.work),
             work=arms.work,
-            limits=limits,
-            settings=replace(self._settings, looks=LEAP)
-            if arms.champion == arms.naive
-            else self._settings,
+            limits=rules.limits,
+            settings=self._rules(rules),
         )
 
 

@@ -24,6 +24,7 @@ from enginewright.swarm.workbench import (
     Finding,
     Say,
     Subject,
+    TrialRules,
 )
 from enginewright.target import LoadedTarget
 
@@ -102,9 +103,13 @@ class LocalBench:
         """The naive engine and each baseline under the target's workload."""
         return self._judging.measure_bar(subject, naive, work, say)
 
-    def trial(self, subject: Subject, arms: Arms, limits: dict[str, float], say: Say) -> Finding:
+    def trial(self, subject: Subject, arms: Arms, rules: TrialRules, say: Say) -> Finding:
         """The judge's verdict."""
-        return self._judging.trial(subject, arms, limits, say)
+        return self._judging.trial(subject, arms, rules, say)
+
+    def calibrate(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> dict[str, Any]:
+        """The champion against itself."""
+        return self._judging.calibrate(subject, arms, blocks, say)
 
     def confirm(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> Confirmed:
         """Champion and naive engine on fresh inputs."""

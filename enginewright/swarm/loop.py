@@ -28,10 +28,13 @@ from enginewright.swarm.run import Run
 from enginewright.swarm.run_folder import RunFolder, disk_errors, hold_run, write_json
 from enginewright.swarm.run_state import SEARCH, RunState
 from enginewright.swarm.search import Search, protected_limits
+from enginewright.swarm.sentinels import run_sentinels
 from enginewright.swarm.stages import Stages
 from enginewright.swarm.workbench import Subject, Workbench
 from enginewright.target import LoadedTarget
 
+SENTINEL_SHARE = 0.12
+"""Share of the wall time that candidates with known verdicts may take."""
 AUDIT_SECONDS = 30.0
 """Time that the reference engine takes to judge the confirmation's outputs, roughly."""
 
@@ -155,16 +158,18 @@ def _carry_out(run: Run, hands: Hands, options: Options, start: float) -> dict[s
     tell("phase", phase="bar")
     bar = measure_bar(run)
     block_seconds = _block_seconds(run)
+    sentinel_seconds = SENTINEL_SHARE * run.journal.budget.wall_seconds
     run.journal.budget.keep_for_the_end(
-        DELIVERY_SECONDS + LEAST_BLOCKS * block_seconds + AUDIT_SECONDS
+        DELIVERY_SECONDS + LEAST_BLOCKS * block_seconds + AUDIT_SECONDS + sentinel_seconds
     )
     tell("phase", phase="search")
     patience = max(6, run.subject.target.budget.trials // 2)
     build_if_absent(run, run.state.champion())
-    reason = Search(run, protected_limits(run.subject.target, bar)).run(
-        hands.make_proposer(run, options), patience=patience
-    )
+    search = Search(run, protected_limits(run.subject.target, bar))
+    reason = search.run(hands.make_proposer(run, options), patience=patience)
     tell("searched", reason=reason)
+    run.journal.budget.release_for_sentinels(sentinel_seconds)
+    run_sentinels(run, search.rules())
     tell("phase", phase="confirm")
     confirmed = confirm_champion(run, block_seconds=block_seconds)
     tell("phase", phase="ship")

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from enginewright.swarm.run import Run
+from enginewright.swarm.sentinels import false_promotions, outcomes
 from enginewright.swarm.workbench import Confirmed, Delivered
 
 
@@ -31,6 +32,9 @@ def build_result(
         "acceptance": confirmed.acceptance,
         "accepted": all(item["holds"] for item in confirmed.acceptance),
         "trials": asdict(run.state.counts()),
+        "sentinels": [held.to_json() for held in outcomes(run)],
+        "false_promotion": false_promotions(run.state.archive),
+        "calibration": run.state.last_event("calibrated"),
         "confirmation": {
             "blocks": confirmed.blocks,
             "disturbed_blocks": confirmed.disturbed_blocks,

@@ -6,11 +6,13 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from enginewright.evaluation.judge_settings import JudgeSettings
+from enginewright.evaluation.multiplicity import next_level
 from enginewright.retention import CandidateRecord, TrialRecord
 from enginewright.swarm.proposer import Proposal, Proposer
 from enginewright.swarm.run import Run
 from enginewright.swarm.run_state import SEARCH
-from enginewright.swarm.workbench import Finding
+from enginewright.swarm.workbench import Finding, TrialRules
 from enginewright.target import Target
 
 KERNEL_CHECK_SECONDS = 60.0
@@ -20,6 +22,8 @@ PROTECTED = ("peak_memory_mib", "start_seconds")
 """Metrics that a faster engine may not be bought with."""
 MOST_REPEATS = 32
 """So many proposals of plans already tried mean that the proposer has no other."""
+CALIBRATION_BLOCKS = 8
+"""Blocks of the champion against itself that open the campaign."""
 MOST_VOID_IN_A_ROW = 3
 """So many measurements that say nothing mean that the machine is not fit to measure on."""
 
@@ -31,6 +35,7 @@ class Search:
         """`limits`: most allowed of protected metrics (see `protected_limits`)."""
         self._run = run
         self._limits = limits
+        self._smallest_effect: float | None = None
         self.state = run.state
         self.journal = run.journal
 
@@ -43,7 +48,11 @@ class Search:
             self._try(candidate, trial)
         repeats = 0
         while repeats < MOST_REPEATS:
-            stop = self.journal.budget.why_stop() or self._no_progress(patience)
+            stop = (
+                self.journal.budget.why_stop()
+                or self._no_progress(patience)
+                or self._calibrate_once()
+            )
             if stop is not None:
                 return stop
             proposal = proposer.propose(
@@ -123,7 +132,53 @@ class Search:
             return wrong
         arms = replace(self._run.champion_arms(), candidate=engine)
         with self._run.stages.stage("trial", candidate.id):
-            return self._run.bench.trial(self._run.subject, arms, self._limits, self.journal.say)
+            return self._run.bench.trial(self._run.subject, arms, self.rules(), self.journal.say)
+
+    def rules(self) -> TrialRules:
+        """Of the next trial: what it may spend of the campaign's error rate, and the least effect
+        that this machine shows."""
+        decided = [
+            trial.verdict == "kept"
+            for trial in self.state.trials(SEARCH)
+            if trial.verdict in ("kept", "rejected")
+        ]
+        return TrialRules(
+            limits=self._limits,
+            level=next_level(decided),
+            smallest_effect=self._smallest_effect,
+        )
+
+    def _calibrate_once(self) -> str | None:
+        """The champion against itself, once the first fast one is there. Why the search must stop,
+        or None."""
+        if self.state.champion().parent is None:
+            return None
+        held = self.state.last_event("calibrated")
+        if held is None:
+            with self._run.stages.stage("calibrate"):
+                held = self._calibrated()
+        if not held["holds_one"]:
+            return (
+                f"the champion differs from itself ({held['low']:.3f} to {held['high']:.3f}): this "
+                "machine favours one place or order, and no comparison on it can be trusted"
+            )
+        self._smallest_effect = max(held["asked"], held["detectable"])
+        return None
+
+    def _calibrated(self) -> dict[str, Any]:
+        asked = JudgeSettings().smallest_effect
+        arms = self._run.champion_arms()
+        for _ in range(2):
+            found = self._run.bench.calibrate(
+                self._run.subject, arms, CALIBRATION_BLOCKS, self.journal.say
+            )
+            # One in twenty honest calibrations misses 1: it gets a second chance, no third.
+            holds_one = found["low"] <= 1.0 <= found["high"]
+            if holds_one:
+                break
+        told = {**found, "asked": asked, "holds_one": holds_one}
+        self.journal.tell("calibrated", **told)
+        return told
 
     def _no_progress(self, patience: int) -> str | None:
         verdicts = [trial.verdict for trial in self.state.trials(SEARCH)]

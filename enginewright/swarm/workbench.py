@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -115,9 +115,11 @@ class Workbench(Protocol):
     ) -> dict[str, dict[str, Any]]:
         """Metrics of the naive engine and each baseline, by arm: `value`, `low`, `high`, `unit`."""
 
-    def trial(self, subject: Subject, arms: Arms, limits: dict[str, float], say: Say) -> Finding:
-        """The whole-engine trial of a candidate against the champion. `limits`: most allowed of
-        protected metrics."""
+    def trial(self, subject: Subject, arms: Arms, rules: TrialRules, say: Say) -> Finding:
+        """The whole-engine trial of a candidate against the champion."""
+
+    def calibrate(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> dict[str, Any]:
+        """The champion against itself: `sd`, `low`, `high`, `detectable` and what is behind."""
 
     def confirm(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> Confirmed:
         """Measure champion, naive engine and baselines on fresh inputs."""
@@ -129,6 +131,18 @@ class Workbench(Protocol):
 
     def ask_once(self, subject: Subject, delivered: Delivered) -> dict[str, str]:
         """Start the delivered program and ask it one thing: `request`, `answer`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRules:
+    """What a campaign asks of one trial."""
+
+    limits: dict[str, float] = field(default_factory=dict)
+    """Most allowed of protected metrics."""
+    level: float | None = None
+    """Error rate that the trial may spend; None leaves it to the judge's settings."""
+    smallest_effect: float | None = None
+    """Speed-up below which a candidate is not kept; None leaves it to the judge's settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,9 @@ def make_bundle(out: Path) -> None:
                 candidate, folder / f"engine-{cache}", settings.home / "objects", frozenset()
             )
             if isinstance(built, NotBuilt):
-                raise RuntimeError(f"{checkpoint.name}: {built.kernel}: {built.reason}\n{built.log}")
+                raise RuntimeError(
+                    f"{checkpoint.name}: {built.kernel}: {built.reason}\n{built.log}"
+                )
             shutil.rmtree(candidate)
         expected = load_file(checkpoint / "expected.safetensors")
         ids = [int(token) for token in expected["ids"].reshape(-1)]

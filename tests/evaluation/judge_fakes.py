@@ -17,7 +17,7 @@ from enginewright.target import Target
 FAKE = Path(__file__).with_name("fake_engine.py")
 
 SETTINGS = JudgeSettings(
-    looks=Looks(blocks=(6,), alphas=(0.02,)),
+    looks=Looks(blocks=(6,), alphas=(0.02,), overwhelming=10.0),
     other_share_limit=10.0,
     steal_share_limit=10.0,
     most_rounds=1,

@@ -62,7 +62,8 @@ def test_nothing_of_the_machine_is_in_sight_but_what_was_named(
     secret.write_text("42")
     script = f"""
 import os
-for path in ({str(secret)!r}, "/etc/passwd", "/root", "/home", {os.getcwd()!r}, "/proc/1/root/etc"):
+here = {str(Path.cwd())!r}
+for path in ({str(secret)!r}, "/etc/passwd", "/root", "/home", here, "/proc/1/root/etc"):
     try:
         print("seen", path, os.listdir(path) if os.path.isdir(path) else open(path).read())
     except OSError:
@@ -166,7 +167,7 @@ for _ in range(64):
 print("had a gigabyte")
 """
     done = run(sandbox, script, memory_bytes=256 << 20)
-    assert done.returncode != 0
+    assert done.returncode not in (0, 125), done.stderr
     assert "had a gigabyte" not in done.stdout
 
 
@@ -279,7 +280,7 @@ def test_a_source_may_not_include_what_lies_outside_its_folder(
     folder = tmp_path / "kernels"
     folder.mkdir()
     for name, body in (
-        ("honest", "pub const TEXT: &str = \"fine\";"),
+        ("honest", 'pub const TEXT: &str = "fine";'),
         ("peeks", 'pub const TEXT: &str = include_str!("/etc/passwd");'),
     ):
         (folder / f"{name}.rs").write_text(body)
@@ -303,7 +304,9 @@ def test_less_than_asked_is_an_error_and_never_taken_silently(tmp_path: Path) ->
 
 def test_the_weak_level_still_bounds_and_has_no_network() -> None:
     weak = open_sandbox(PROGRAM, "weak")
-    script = "import socket\ntry:\n    socket.socket()\nexcept OSError as error:\n    print(error.errno)"
+    script = (
+        "import socket\ntry:\n    socket.socket()\nexcept OSError as error:\n    print(error.errno)"
+    )
     done = run(weak, script)
     assert done.stdout == "1\n", done.stdout + done.stderr
 

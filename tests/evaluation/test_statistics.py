@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -137,3 +138,20 @@ def test_nothing_and_infinity_are_refused() -> None:
         estimate([])
     with pytest.raises(ValueError, match="finite"):
         estimate([0.1, float("nan")])
+
+
+def test_a_leap_needs_three_blocks_that_are_all_beyond_noise() -> None:
+    looks = Looks()
+    leap = [math.log(3.0), math.log(2.8), math.log(3.2)]
+    assert decide(leap, looks, smallest_effect=0.005) == "better"
+    assert decide(leap[:2], looks, smallest_effect=0.005) == "go_on"
+    assert decide([*leap[:2], math.log(1.4)], looks, smallest_effect=0.005) == "go_on"
+
+
+@pytest.mark.parametrize("level", [0.05, 0.02, 0.004, 0.0005, 0.00002])
+def test_looks_spend_the_level_they_are_given_and_can_reach_it(level: float) -> None:
+    looks = Looks().at_level(level)
+    assert looks.alpha == pytest.approx(level)
+    assert all(
+        alpha >= 2.0**-blocks for blocks, alpha in zip(looks.blocks, looks.alphas, strict=True)
+    )

@@ -43,6 +43,22 @@ class Killed(BaseException):
     """Stands for SIGKILL: no handler of the loop may see it."""
 
 
+def sentinel_kind(arms):
+    """Which sentinel is on trial, by its files; None for a candidate of the search."""
+    champion, candidate = (
+        json.loads((engine / "plan.json").read_text()) for engine in (arms.champion, arms.candidate)
+    )
+    groups = [next(iter(plan["steps"].values()))["groups"] for plan in (champion, candidate)]
+    if candidate["graph"] != champion["graph"]:
+        return "wrong_output"
+    if groups[0][0]["id"].startswith("clone"):
+        return "known_fast"
+    if groups[1][0]["id"].startswith("clone"):
+        return "clone"
+    # The tiny model's kernels are the plain ones already: its slow plan is the champion's.
+    return "known_slow" if candidate == champion else None
+
+
 def figure(value, unit="ms"):
     return {"value": value, "low": 0.9 * value, "high": 1.1 * value, "unit": unit}
 
@@ -57,6 +73,9 @@ class Replay:
         self.die_at = die_at
         self.wrong_in_the_end = wrong_in_the_end
         self.calls = []
+        self.rules = []
+        self.calibration = (0.99, 1.01)
+        self.promotes_clones = False
 
     def _called(self, name, *what):
         self.calls.append((name, *what))
@@ -92,8 +111,22 @@ class Replay:
         self._called("measure_bar")
         return {"naive": {"decode_tokens_per_s": figure(10.0, "tokens/s")}}
 
-    def trial(self, subject, arms, limits, say):
+    def calibrate(self, subject, arms, blocks, say):
+        self._called("calibrate", arms.champion.name)
+        low, high = self.calibration
+        return {"log_ratios": [0.0] * blocks, "sd": 0.004, "autocorrelation": 0.0, "low": low,
+                "high": high, "detectable": 0.004, "disturbed": 0}  # fmt: skip
+
+    def trial(self, subject, arms, rules, say):
+        kind = sentinel_kind(arms)
+        if kind is not None:
+            self._called("sentinel", kind)
+            if kind == "known_fast" or (kind == "clone" and self.promotes_clones):
+                return finding("kept", "kept: 1.5x", {"value": 1.5, "low": 1.4, "high": 1.6})
+            reason = "wrong" if kind == "wrong_output" else "slower"
+            return finding("rejected", f"rejected: {reason}: as an honest judge says")
         self._called("trial", arms.champion.name, arms.candidate.name)
+        self.rules.append(rules)
         assert arms.champion.exists() and arms.candidate.exists()
         verdict = self.script.pop(0)
         if verdict == "killed":
@@ -189,7 +222,8 @@ class Place:
         self.folder = folder
         self.settings = Settings(
             home=folder / "home", runs=folder / "runs", engine_program=folder / "none",
-            kernels=SOURCE_ROOT / "kernels/cpu", rust=SOURCE_ROOT / "rust",
+            sandbox_program=folder / "none", kernels=SOURCE_ROOT / "kernels/cpu",
+            cuda_kernels=SOURCE_ROOT / "kernels/cuda", rust=SOURCE_ROOT / "rust",
         )  # fmt: skip
         self.target = folder / "tiny.toml"
         self.target.write_text(TARGET.format(checkpoint=TINY, minutes=minutes, trials=trials))

@@ -185,3 +185,59 @@ def test_a_champion_that_is_wrong_on_fresh_inputs_makes_room_for_the_one_before(
     assert result["champion_candidate"] == f"{run}-001"
     assert [call[1] for call in bench.named("deliver")] == [f"{run}-001"]
     assert (place.settings.runs / run / "champion").resolve().name == f"{run}-001"
+
+
+def test_the_campaign_opens_with_the_champion_against_itself(place):
+    bench = Replay(["kept"] + ["rejected"] * 5)
+    result = build(place, bench)
+    names = [call[0] for call in bench.calls]
+    assert names.count("calibrate") == 1
+    first, second = [number for number, name in enumerate(names) if name == "trial"][:2]
+    assert first < names.index("calibrate") < second
+    assert result["calibration"]["holds_one"]
+
+
+def test_a_champion_that_differs_from_itself_ends_the_search(place):
+    bench = Replay(["kept"] * 6)
+    bench.calibration = (1.01, 1.03)
+    result = build(place, bench)
+    assert "differs from itself" in result["stopped_because"]
+    # A second chance, no third.
+    assert len(bench.named("calibrate")) == 2 and len(bench.named("trial")) == 1
+
+
+def test_each_trial_gets_its_share_of_the_campaigns_error_rate(place):
+    bench = Replay(["rejected", "kept"] + ["rejected"] * 4)
+    build(place, bench)
+    levels = [rules.level for rules in bench.rules]
+    assert levels[2] > levels[1] and levels[3] < levels[2]
+    assert [rules.smallest_effect for rules in bench.rules] == [None, None] + [0.005] * 4
+
+
+def test_every_campaign_judges_candidates_whose_verdict_is_known(place):
+    bench = Replay(["kept"] + ["rejected"] * 5)
+    result = build(place, bench)
+    assert [held["kind"] for held in result["sentinels"]] == [
+        "wrong_output", "known_slow", "clone", "known_fast",
+    ]  # fmt: skip
+    assert all(held["as_expected"] for held in result["sentinels"])
+    assert result["false_promotion"]["clones"] == 1
+    assert result["false_promotion"]["promoted"] == 0
+    assert result["trials"] == {"kept": 1, "rejected": 5, "void": 0}
+
+
+def test_a_judge_that_promotes_clones_is_found_out(place):
+    bench = Replay(["kept"] + ["rejected"] * 5)
+    bench.promotes_clones = True
+    result = build(place, bench)
+    (clone,) = [held for held in result["sentinels"] if held["kind"] == "clone"]
+    assert clone["as_expected"] is False
+    assert result["false_promotion"]["rate"] == 1.0 and result["false_promotion"]["low"] > 0
+
+
+def test_sentinels_are_not_judged_twice_after_a_kill(place):
+    with pytest.raises(Killed):
+        build(place, Replay(["kept"] + ["rejected"] * 5, die_at="confirm"))
+    bench = Replay([])
+    result = build(place, bench)
+    assert bench.named("sentinel") == [] and len(result["sentinels"]) == 4

@@ -264,6 +264,6 @@ impl Graph {
 }
 
 /// Lower-case hexadecimal digits.
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -2,9 +2,10 @@
 
 use crate::error::EngineError;
 use crate::executor::StepKind;
-use crate::graph::{Graph, Op};
+use crate::graph::{Graph, Op, hexadecimal};
 use crate::read_json::{parse, read_text};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -32,10 +33,13 @@ pub struct Plan {
     #[serde(default)]
     pub numerics: Vec<String>,
     pub steps: BTreeMap<StepKind, Step>,
+    /// SHA-256 of the file's bytes, hexadecimal; the engine tells it to whoever asks what runs.
+    #[serde(skip)]
+    pub sha256: String,
 }
 
 /// Kinds of devices; each has an executor and a kernel contract of its own.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Device {
     #[default]
@@ -74,7 +78,7 @@ pub struct Cache {
 }
 
 /// Element type of the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheDtype {
     F32,
@@ -92,7 +96,7 @@ impl CacheDtype {
 }
 
 /// Order inside a slot; the host needs its size only, the kernels its order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheLayout {
     PositionMajor,
@@ -149,7 +153,8 @@ impl Plan {
     /// # Errors
     /// [`EngineError::Invalid`] naming the first field that cannot be.
     pub fn from_text(path: &str, text: &str, graph: &Graph) -> Result<Self, EngineError> {
-        let plan: Self = parse(path, text, "plan")?;
+        let mut plan: Self = parse(path, text, "plan")?;
+        plan.sha256 = hexadecimal(&Sha256::digest(text.as_bytes()));
         crate::plan_check::check(path, &plan, graph)?;
         Ok(plan)
     }

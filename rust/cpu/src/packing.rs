@@ -42,7 +42,10 @@ enum How<'a> {
     Copy,
     /// To float32.
     Widen(Dtype),
-    Pack { kernel: &'a Kernel, weight: u32 },
+    Pack {
+        kernel: &'a Kernel,
+        weight: u32,
+    },
 }
 
 /// First kernel that asked for a (weight, layout), the weight's number in its group, and the packed size.
@@ -98,9 +101,7 @@ impl Packed {
                 }
             }
             let (how, bytes) = match (layout, &source) {
-                (STORED, Source::Stored(weight))
-                    if weight.dtype != Dtype::F32 && vectors.contains(name) =>
-                {
+                (STORED, Source::Stored(weight)) if weight.dtype != Dtype::F32 && vectors.contains(name) => {
                     let values = weight.shape.iter().product::<u64>() as usize;
                     (How::Widen(weight.dtype), values * size_of::<f32>())
                 }

@@ -24,7 +24,10 @@ impl Groups {
         let memory = bytes.to_string();
         let processes = (policy.processes + 4).to_string();
         let made = if one.join("cgroup.controllers").exists() {
-            groups.add(one.join(&name), &[("memory.max", &memory), ("memory.swap.max", "0"), ("pids.max", &processes)])
+            groups.add(
+                one.join(&name),
+                &[("memory.max", &memory), ("memory.swap.max", "0"), ("pids.max", &processes)],
+            )
         } else {
             let first = groups.add(one.join("memory").join(&name), &[("memory.limit_in_bytes", &memory)]);
             // A second layer beside the limit on processes, where the kernel has it.
@@ -54,9 +57,10 @@ impl Groups {
         Ok(())
     }
 
-    /// Puts a process, and so all its children to come, into the groups.
-    pub fn enter(&self, pid: i32) -> std::io::Result<()> {
-        self.folders.iter().try_for_each(|folder| fs::write(folder.join("cgroup.procs"), pid.to_string()))
+    /// Puts this process, and so all its children to come, into the groups.
+    pub fn enter(&self) -> std::io::Result<()> {
+        // Not by its number, which differs between namespaces.
+        self.folders.iter().try_for_each(|folder| fs::write(folder.join("cgroup.procs"), "0"))
     }
 }
 

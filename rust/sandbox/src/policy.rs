@@ -69,7 +69,11 @@ impl Policy {
             let is_plain = path.is_absolute() && !path.components().any(|part| part.as_os_str() == "..");
             ensure!(is_plain, "path `{}`; expected an absolute one without `..`", path.display());
         }
-        ensure!(policy.keep_fds.iter().all(|&fd| fd > 2), "keep_fds {:?}; expected 3 and above", policy.keep_fds);
+        ensure!(
+            policy.keep_fds.iter().all(|&fd| fd > 2),
+            "keep_fds {:?}; expected 3 and above",
+            policy.keep_fds
+        );
         ensure!(policy.processes > 0, "processes is 0; expected 1 or more");
         Ok(policy)
     }

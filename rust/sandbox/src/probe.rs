@@ -34,7 +34,10 @@ pub fn run() -> Result<ExitCode> {
         "landlock",
         attempt(|| {
             restrict::no_new_privileges()?;
-            anyhow::ensure!(restrict::landlock(&plain(Level::Strong))?, "not in this kernel, or not turned on");
+            anyhow::ensure!(
+                restrict::landlock(&plain(Level::Strong))?,
+                "not in this kernel, or not turned on"
+            );
             Ok(())
         })?,
     );

@@ -21,8 +21,8 @@ const MACHINE: [&str; 2] = ["/sys/devices/system/cpu", "/sys/kernel/mm/transpare
 pub fn enter(policy: &Policy, base: &Path) -> Result<()> {
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("making mounts private")?;
-    let size = format!("size={},mode=0755", policy.temporary_bytes + (4 << 20));
-    mount(Some("tmpfs"), base, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(size.as_str()))
+    let size = "size=4m,mode=0755";
+    mount(Some("tmpfs"), base, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(size))
         .context("mounting an empty root")?;
     fs::create_dir_all(base.join("proc"))?;
     let is_whole = mount(
@@ -33,6 +33,12 @@ pub fn enter(policy: &Policy, base: &Path) -> Result<()> {
         none,
     )
     .is_ok();
+    // Before all binds: those of folders under /tmp (a test's own) lie inside it.
+    let temporary = base.join("tmp");
+    fs::create_dir_all(&temporary)?;
+    let size = format!("size={},mode=1777", policy.temporary_bytes);
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(Some("tmpfs"), &temporary, Some("tmpfs"), flags, Some(size.as_str())).context("mounting /tmp")?;
     let machine = MACHINE.iter().chain(if is_whole { &[][..] } else { &PROC_FILES });
     for path in machine.map(Path::new).chain(policy.read_only.iter().map(PathBuf::as_path)) {
         bind(base, path, true)?;
@@ -43,21 +49,14 @@ pub fn enter(policy: &Policy, base: &Path) -> Result<()> {
     for path in DEVICES {
         bind(base, Path::new(path), false)?;
     }
-    let temporary = base.join("tmp");
-    fs::create_dir_all(&temporary)?;
-    let size = format!("size={},mode=1777", policy.temporary_bytes);
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    // Binds under /tmp (a test's own folders) would vanish below a mount of its own: they share the root's size then.
-    if fs::read_dir(&temporary)?.next().is_none() {
-        mount(Some("tmpfs"), &temporary, Some("tmpfs"), flags, Some(size.as_str())).context("mounting /tmp")?;
-    }
     let old = base.join(".old");
     fs::create_dir(&old)?;
     pivot_root(base, &old).context("pivot_root")?;
     chdir("/").context("chdir /")?;
     umount2("/.old", MntFlags::MNT_DETACH).context("leaving the old root")?;
     fs::remove_dir("/.old")?;
-    let sealed = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    let sealed =
+        MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(none, "/", none, sealed, none).context("sealing the root")?;
     Ok(())
 }

@@ -9,10 +9,10 @@ use crate::{SANDBOX_FAILED, limits, restrict, root};
 use anyhow::{Context, Result, bail};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, raise, sigprocmask, signal};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, raise, signal, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{
-    ForkResult, Gid, Pid, Uid, chdir, execve, fork, geteuid, getegid, setgroups, setresgid, setresuid,
+    ForkResult, Gid, Pid, Uid, chdir, execve, fork, getegid, geteuid, setgroups, setresgid, setresuid,
 };
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -115,9 +115,7 @@ fn first_process(
     blocked: &SigSet,
 ) -> Result<std::convert::Infallible> {
     set_pdeathsig(Signal::SIGKILL).context("dying with the supervisor")?;
-    if let Err(error) = groups.enter(i32::try_from(outer_pid()?)?) {
-        bail!("entering the control group: {error}");
-    }
+    groups.enter().context("entering the control group")?;
     root::enter(policy, base)?;
     // SAFETY: this process has one thread.
     match unsafe { fork() }.context("fork")? {
@@ -129,13 +127,6 @@ fn first_process(
     }
 }
 
-/// This process's number as the outside knows it.
-fn outer_pid() -> Result<u32> {
-    // /proc is still the outer one here.
-    let link = fs::read_link("/proc/self").context("reading /proc/self")?;
-    link.to_string_lossy().parse().context("/proc/self")
-}
-
 /// Becomes the command. `inside`: in namespaces, made with the rights of root or not.
 fn execute(
     policy: &Policy,
@@ -145,7 +136,7 @@ fn execute(
 ) -> Result<std::convert::Infallible> {
     set_pdeathsig(Signal::SIGKILL).context("dying with the supervisor")?;
     if inside.is_none() {
-        groups.enter(std::process::id() as i32).context("entering the control group")?;
+        groups.enter().context("entering the control group")?;
     }
     let text = |text: &std::ffi::OsStr| CString::new(text.as_bytes()).context("a NUL in the command");
     let arguments: Vec<CString> = command.iter().map(|part| text(part)).collect::<Result<_>>()?;

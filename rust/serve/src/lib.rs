@@ -2,6 +2,7 @@
 
 mod answer;
 mod api_error;
+mod engine_facts;
 mod engine_thread;
 mod fields;
 mod load_engine;

@@ -1,6 +1,7 @@
 //! From arguments to a listening server, and its graceful end.
 
-use crate::engine_thread::Engine;
+use crate::engine_facts::Counted;
+use crate::engine_thread::Engine as EngineHandle;
 use crate::load_engine::load_engine;
 use crate::loading::Gate;
 use crate::metrics::Metrics;
@@ -8,7 +9,7 @@ use crate::routes::router;
 use crate::state::State;
 use anyhow::{Context, bail};
 use axum::serve::ListenerExt;
-use enginewright_core::executor::Executor;
+use enginewright_core::executor::Engine;
 use enginewright_core::graph::Graph;
 use enginewright_text::{ChatTemplate, Tokenizer};
 use std::os::fd::FromRawFd;
@@ -62,7 +63,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 /// An engine, ready to serve.
 pub struct Loaded {
-    pub executor: Box<dyn Executor>,
+    pub engine: Box<dyn Engine>,
     pub graph: Graph,
     pub tokenizer: Tokenizer,
 }
@@ -77,9 +78,9 @@ pub fn folder_engine(engine: &Path, checkpoint: &Path, threads: Option<usize>) -
         format!("cannot read {}\nhint: build the engine again from its checkpoint", path.display())
     })?;
     let tokenizer = Tokenizer::from_bytes(&path.display().to_string(), &bytes)?;
-    let executor = load_engine(engine, checkpoint, threads)?;
-    let graph = executor.graph().clone();
-    Ok(Loaded { executor, graph, tokenizer })
+    let engine = load_engine(engine, checkpoint, threads)?;
+    let graph = engine.graph().clone();
+    Ok(Loaded { engine, graph, tokenizer })
 }
 
 async fn listen(address: &str) -> anyhow::Result<TcpListener> {
@@ -148,10 +149,12 @@ fn start(
     api_key: Option<String>,
 ) -> anyhow::Result<(State, oneshot::Receiver<()>)> {
     let metrics = Arc::new(Metrics::new());
-    let Loaded { executor, graph, tokenizer } = loaded;
-    let (engine, ended) = Engine::start(executor, arguments.queue, metrics.clone())?;
+    let Loaded { engine, graph, tokenizer } = loaded;
+    let (counted, facts) = Counted::new(engine);
+    let (engine, ended) = EngineHandle::start(Box::new(counted), arguments.queue, metrics.clone())?;
     let state = State {
         engine,
+        facts,
         tokenizer: Arc::new(tokenizer),
         template: ChatTemplate::new(&graph.text)?,
         end_ids: graph.text.eos_ids.clone(),

@@ -82,5 +82,5 @@ fn load(parts: &Parts, weights: Option<PathBuf>, threads: Option<usize>) -> anyh
     let options = Options { threads, ..Options::default() };
     let kernels = KernelSource::Linked(parts.kernels);
     let executor = CpuExecutor::assemble(graph.clone(), plan, checkpoint, kernels, &options)?;
-    Ok(Loaded { executor: Box::new(executor), graph, tokenizer })
+    Ok(Loaded { engine: Box::new(executor), graph, tokenizer })
 }

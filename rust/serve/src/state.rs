@@ -2,6 +2,7 @@
 
 use crate::answer::Answer;
 use crate::api_error::ApiError;
+use crate::engine_facts::EngineFacts;
 use crate::engine_thread::{Engine, Refused};
 use crate::metrics::Metrics;
 use axum::http::StatusCode;
@@ -18,6 +19,7 @@ const MOST_BYTES_AT_ONCE: usize = 8192;
 /// One running server.
 pub struct State {
     pub engine: Engine,
+    pub facts: Arc<EngineFacts>,
     pub tokenizer: Arc<Tokenizer>,
     pub template: Option<ChatTemplate>,
     /// Tokens that end a generation.

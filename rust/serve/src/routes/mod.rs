@@ -28,6 +28,7 @@ pub fn router(state: Arc<State>, most_body_bytes: usize) -> Router {
         .route("/v1/embeddings", post(embeddings::handle))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{name}", get(models::one))
+        .route("/engine", get(engine))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
         .fallback(unknown)
@@ -70,6 +71,11 @@ async fn health(axum::extract::State(state): axum::extract::State<Arc<State>>) -
         return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "stopping"}))).into_response();
     }
     Json(json!({"status": "ok", "model": state.model})).into_response()
+}
+
+/// What runs, and how often: for whoever measures it.
+async fn engine(axum::extract::State(state): axum::extract::State<Arc<State>>) -> Response {
+    Json(state.facts.to_json()).into_response()
 }
 
 async fn metrics(axum::extract::State(state): axum::extract::State<Arc<State>>) -> Response {
