@@ -7,12 +7,13 @@ UV := .tools/bin/uv
 ENGINE := rust/target/release/enginewright-engine
 TARGET ?= targets/smollm2-135m.cpu.toml
 
-.PHONY: help setup demo test lint rust-test python-test bench clean
+.PHONY: help setup demo test lint rust-test python-test exploits bench clean
 
 help:
 	@echo "make setup   .venv/bin/enginewright and the host program, ready to use"
 	@echo "make demo    set-up, then build a verified engine for $(TARGET)"
 	@echo "make test    lint, types, Rust tests, Python tests"
+	@echo "make exploits every cheat that is known, against the judge"
 	@echo "make bench   side by side with llama.cpp and onnxruntime (see benchmarks/README.md)"
 
 setup: .venv/.ready $(ENGINE)
@@ -53,6 +54,9 @@ python-test: setup
 	.venv/bin/pytest
 
 test: lint rust-test python-test
+
+exploits: setup
+	.venv/bin/pytest tests/evaluation/exploits tests/evaluation/test_sandbox.py tests/kernels/test_negative_controls.py
 
 bench: setup
 	.venv/bin/python benchmarks/run.py

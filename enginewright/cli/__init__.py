@@ -11,14 +11,17 @@ import typer
 # Typer carries its own copy of click: the plain package's classes are not what it raises.
 from typer._click.exceptions import ClickException
 
+from enginewright.cli.audit import audit
 from enginewright.cli.bench import bench
 from enginewright.cli.build import build
 from enginewright.cli.diff import diff
 from enginewright.cli.doctor import doctor
 from enginewright.cli.init import init
 from enginewright.cli.inspect import inspect
+from enginewright.cli.judge import judge
 from enginewright.cli.log import log
 from enginewright.cli.memory import memory
+from enginewright.cli.replay import replay
 from enginewright.cli.report import report
 from enginewright.cli.serve import serve
 from enginewright.cli.ship import ship
@@ -32,9 +35,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _command in (init, inspect, build, log, show, diff, report, serve, bench, ship, memory, doctor):
+for _command in (
+    *(init, inspect, build, log, show, diff, replay, audit, report),
+    *(serve, bench, ship, memory, doctor),
+):
     app.command()(_command)
 app.add_typer(target, name="target")
+app.add_typer(judge, name="judge")
 
 
 def _print_version(is_asked: bool) -> None:

@@ -62,6 +62,17 @@ def line_of(told: Told) -> str | None:
             return f"{held['candidate']} {held['reason']}"
         case "champion":
             return f"champion: {held['candidate']} ({held['tactic']})"
+        case "calibrated":
+            return (
+                f"the champion against itself: {held['low']:.4f} to {held['high']:.4f}; a trial "
+                f"sees effects of {100 * held['detectable']:.2g} % and more"
+            )
+        case "sentinel":
+            says = {True: "as it should be", False: "THE JUDGE IS WRONG", None: "says nothing"}
+            return (
+                f"sentinel {held['sentinel']}: {held['verdict']} ({says[held['as_expected']]}; "
+                f"expected {held['expected']})"
+            )
         case "searched":
             return f"search ends: {held['reason']}"
         case "confirmed":

@@ -29,6 +29,7 @@ def print_result(result: dict[str, Any]) -> None:
         f"{result['stopped_because']}",
         soft_wrap=True,
     )
+    _print_judge(console, result)
     _print_timings(console, result["timings"])
     answer = result["answer"]
     console.print(f"asked   {answer['request']}", markup=False, soft_wrap=True)
@@ -79,6 +80,31 @@ def _criteria(acceptance: list[dict[str, Any]]) -> Table:
         goal = f"{item['comparison']} {item['goal']:g}{of}"
         table.add_row(item["metric"], goal, _figure(item), holds)
     return table
+
+
+def _print_judge(console: Console, result: dict[str, Any]) -> None:
+    """How far the judge itself was put to the test."""
+    calibration = result.get("calibration")
+    if calibration is not None:
+        console.print(
+            f"judge: the champion against itself {calibration['low']:.4f} to "
+            f"{calibration['high']:.4f} over {len(calibration['log_ratios'])} blocks; effects of "
+            f"{100 * calibration['detectable']:.2g} % and more are seen",
+            soft_wrap=True,
+        )
+    sentinels = result.get("sentinels", [])
+    told = [held for held in sentinels if held["as_expected"] is not None]
+    wrong = [held["kind"] for held in told if not held["as_expected"]]
+    found = result.get("false_promotion")
+    if told:
+        mark = f"[red]{', '.join(wrong)} judged wrongly[/red]" if wrong else "all judged rightly"
+        console.print(f"sentinels: {len(told)} of known verdict, {mark}", soft_wrap=True)
+    if found is not None and found["clones"]:
+        console.print(
+            f"false promotions: {found['promoted']} of {found['clones']} clones in this archive "
+            f"(95 %: {100 * found['low']:.0f} to {100 * found['high']:.0f} %)",
+            soft_wrap=True,
+        )
 
 
 def _print_timings(console: Console, timings: dict[str, Any]) -> None:

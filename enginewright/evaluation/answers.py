@@ -99,6 +99,7 @@ def read_answer(wave: Wave, stream: int, request: Request, arrived: Arrived) -> 
         finish_reason=seen.finish_reason,
         prompt_tokens=usage.get("prompt_tokens"),
         completion_tokens=counted,
+        claimed_tokens=usage.get("completion_tokens"),
         embeddings=seen.embeddings,
         error_kind=failed.kind if failed else None,
         error=failed.what if failed else None,

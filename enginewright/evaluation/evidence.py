@@ -71,7 +71,7 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
         "stream": answer.stream,
         "sent": answer.sent,
         "seconds": answer.ended - answer.sent,
-        "chunk_seconds": [round(moment - answer.sent, 7) for moment in answer.chunk_times],
+        "chunk_seconds": [moment - answer.sent for moment in answer.chunk_times],
         "chunk_tokens": list(answer.chunk_tokens),
         "counted_by": answer.counted_by,
         "token_ids": None if answer.token_ids is None else list(answer.token_ids),

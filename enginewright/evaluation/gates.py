@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from enginewright.evaluation.floors import Floor
@@ -13,6 +13,9 @@ from enginewright.evaluation.passes import Pass
 from enginewright.evaluation.verdict import RejectedReason, VoidReason
 from enginewright.evaluation.workload import Workload
 from enginewright.target import Scenario, Target
+
+_BROKEN = "\ufffd"
+"""What stands for bytes that are no whole character."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,8 @@ def _generation_problem(
     is_ours = prompt_tokens is not None
     if is_ours and answer.prompt_tokens not in (None, prompt_tokens):
         return "wrong", f"counts {answer.prompt_tokens} prompt tokens; there are {prompt_tokens}"
+    if is_ours and answer.claimed_tokens not in (None, answer.completion_tokens):
+        return "wrong", f"claims {answer.claimed_tokens} tokens; sent {answer.completion_tokens}"
     if answer.completion_tokens != wanted:
         return "incomplete", f"emitted {answer.completion_tokens} of {wanted} tokens"
     if is_ours and answer.finish_reason != "length":
@@ -109,6 +114,30 @@ def _embedding_problem(answer: Answer, *, texts: int) -> tuple[RejectedReason, s
     if not all(math.isfinite(value) for values in held for value in values):
         return "wrong", "an embedding holds NaN or infinity"
     return None
+
+
+def check_texts(decode: Callable[[Sequence[int]], str], seen: Pass) -> Finding:
+    """What people read is what the ids say: the text of every answer that tells its ids.
+
+    `decode` is the reference engine's tokenizer. Characters that a cut leaves broken are no
+    difference.
+    """
+    checked = 0
+    for answer in seen.answers:
+        if answer.token_ids is None:
+            continue
+        checked += 1
+        texts = (decode(answer.token_ids), answer.text)
+        meant, sent = (text.replace(_BROKEN, "") for text in texts)
+        if meant.strip() != sent.strip():
+            place = _first_difference(list(map(ord, meant)), list(map(ord, sent)))
+            shown = f"{sent[place : place + 20]!r} for {meant[place : place + 20]!r}"
+            detail = f"{answer.scenario}: the text is not that of the ids: {shown}"
+            return rejected("texts", checked, "wrong", detail)
+    if checked == 0:
+        # Embeddings, or another server than ours.
+        return Finding(gate="texts", checked=0, rejected=None, void=None, detail="")
+    return passed("texts", checked)
 
 
 def check_physics(bounds: Mapping[str, Floor], seen: Pass, *, tolerance: float) -> Finding:

@@ -83,7 +83,9 @@ class Answer:
     prompt_tokens: int | None
     """As the server counts."""
     completion_tokens: int | None
-    """As the server counts, or as counted here."""
+    """As counted here, or as the server counts if it tells no ids."""
+    claimed_tokens: int | None
+    """As the server counts, whatever was counted here."""
     embeddings: tuple[tuple[float, ...], ...] | None
     """One for each text."""
     error_kind: ErrorKind | None

@@ -34,6 +34,10 @@ class PromptSource:
         """Token ids of a text, special tokens included."""
         return [int(token) for token in self._tokenizer.encode(text).ids]
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, without special tokens."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
     def prompt(self, tokens: int) -> str:
         """A new text of exactly `tokens` tokens, special tokens included.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from enginewright.evaluation.gates import (
     Finding,
     check_answers,
     check_physics,
+    check_texts,
     check_together,
 )
 from enginewright.evaluation.judge_settings import JudgeSettings
@@ -196,6 +197,7 @@ class _Trial:
         except InternalError as error:
             raise self._void("load_failed", error.message) from error
         self._apply(name, check_answers(job.target, workload, seen))
+        self._apply(name, check_texts(self._prompts.decode, seen))
         arm = job.champion if name == "champion" else job.candidate
         self._apply(name, check_engagement(arm.engine, seen.engagement))
         if again is not None:
@@ -342,6 +344,11 @@ class _Trial:
             "arms": {
                 "champion": {"name": job.champion.name, "fingerprint": job.champion.fingerprint},
                 "candidate": {"name": job.candidate.name, "fingerprint": job.candidate.fingerprint},
+            },
+            "limits": dict(job.limits),
+            "floors": {
+                "speed": {name: asdict(floor) for name, floor in self._floors.items()},
+                "physics": {name: asdict(floor) for name, floor in self._bounds.items()},
             },
             "blocks": self._tried,
             "gates": {

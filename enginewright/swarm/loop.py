@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from enginewright.errors import EnginewrightError
-from enginewright.retention import Archive, RunRecord, Store
+from enginewright.retention import Archive, RunRecord, Store, open_ledger
 from enginewright.settings import Settings
 from enginewright.swarm.bring_up import bring_up, build_if_absent, measure_bar
 from enginewright.swarm.budget import Budget
@@ -96,7 +96,8 @@ def build_engine_for(
     record, is_resumed = _open_run(archive, loaded, subject, fresh=options.fresh)
     folder = RunFolder(settings.runs / record.id)
     with hold_run(folder):
-        state = RunState(archive, store, record.id)
+        state = RunState(archive, store, record.id, open_ledger(settings.home, record.id))
+        state.sign_finished()
         searched = [trial for trial in state.trials(SEARCH) if trial.state == "finished"]
         budget.add_spent(seconds=state.spent_seconds(), trials=len(searched))
         run = Run(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginewright.plan import Plan
-from enginewright.retention import Archive, CandidateRecord, Store, TrialRecord
+from enginewright.retention import Archive, CandidateRecord, SignedLedger, Store, TrialRecord
 
 NAIVE, SEARCH, CONFIRM = "naive", "search", "confirm"
 """Stages of trials."""
@@ -28,10 +28,13 @@ class Counts:
 class RunState:
     """Reads and writes one run. Nothing is remembered here that is not in the archive."""
 
-    def __init__(self, archive: Archive, store: Store, run: str) -> None:
+    def __init__(
+        self, archive: Archive, store: Store, run: str, ledger: SignedLedger | None = None
+    ) -> None:
         self.archive = archive
         self.store = store
         self.run = run
+        self._ledger = ledger
 
     def add_candidate(
         self,
@@ -108,9 +111,19 @@ class RunState:
         )
 
     def finish(self, trial: TrialRecord, kind: Any, headline: str, evidence: Any) -> None:
-        """Keep a verdict with its evidence."""
+        """Keep a verdict with its evidence, signed."""
         digest = self.store.put(json.dumps(evidence, ensure_ascii=False).encode())
         self.archive.finish_trial(trial.id, kind, reason=headline, evidence=digest)
+        self.sign_finished()
+
+    def sign_finished(self) -> None:
+        """Sign every verdict that has no line in the ledger: an earlier process may have been
+        killed between the two."""
+        if self._ledger is None:
+            return
+        for trial in self.archive.trials(self.run):
+            if trial.state == "finished":
+                self._ledger.sign(self.run, trial)
 
     def evidence(self, trial: TrialRecord) -> Any:
         """What is behind a verdict."""

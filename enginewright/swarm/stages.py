@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-WORK = ("bring_up", "bar", "build", "kernel_check", "screen", "trial", "confirm", "deliver")
+WORK = (
+    *("bring_up", "bar", "calibrate", "build", "kernel_check", "screen", "trial"),
+    *("sentinel", "confirm", "deliver"),
+)
 """Stages that are the work itself; all other time is the loop's own."""
 
 

@@ -57,7 +57,7 @@ def read_subject(
             "target": loaded.sha256,
             "weights": checkpoint.sha256(),
             "graph": graph.sha256,
-            "kernels": _folder_digest(settings.kernels),
+            "kernels": kernels_digest(settings.kernels),
             "host": _file_digest(settings.engine_program),
             "machine": machine.digest,
         },
@@ -106,7 +106,8 @@ def _check_fit(loaded: LoadedTarget, kind: str, context: int) -> None:
             )
 
 
-def _folder_digest(folder: Path) -> str:
+def kernels_digest(folder: Path) -> str:
+    """SHA-256 over the names and bytes of all kernel sources of a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.rs")):
         digest.update(f"{path.name} {_file_digest(path)}\n".encode())

@@ -31,6 +31,7 @@ def answer(number: int, ids: tuple[int, ...], **changes: object) -> Answer:
         "text": "",
         "finish_reason": "length",
         "prompt_tokens": 4,
+        "claimed_tokens": None,
         "completion_tokens": len(ids),
         "embeddings": None,
         "error_kind": None,

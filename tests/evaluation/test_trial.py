@@ -28,6 +28,7 @@ def test_a_faster_engine_is_kept_with_figures_and_evidence(decoder_job: JobMaker
         "answers",
         "audit",
         "physics",
+        "texts",
         "together",
     }
     assert set(verdict.evidence["audit"]["scenarios"]) == {"short", "long"}
