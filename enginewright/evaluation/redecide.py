@@ -119,7 +119,10 @@ class _Frame:
         looks = settings.pop("looks")
         self.settings = JudgeSettings(
             looks=Looks(
-                **{**looks, "blocks": tuple(looks["blocks"]), "alphas": tuple(looks["alphas"])}
+                **{
+                    name: tuple(value) if isinstance(value, list) else value
+                    for name, value in looks.items()
+                }
             ),
             **settings,
         )

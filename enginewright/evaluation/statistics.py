@@ -22,6 +22,8 @@ Floats = npt.NDArray[np.float64]
 
 EXACT_BELOW = 8
 """Blocks below which the interval is from all flips of sign, not from a bootstrap."""
+FUTILITY_CONFIDENCE = 0.9
+"""Of the interval by which a candidate is given up where it cannot be promoted."""
 _DRAWS = 9_999
 
 Decision = Literal["better", "not_better", "go_on"]
@@ -35,6 +37,9 @@ class Looks:
     """Numbers of valid blocks; the first is the least that can promote."""
     alphas: tuple[float, ...] = (0.02, 0.015, 0.015)
     """One-sided error rate of each look; their sum bounds the rate of false promotion."""
+    futile_at: tuple[int, ...] = (6, 10, 14)
+    """Numbers of blocks at which a candidate may be given up, whether or not it could be promoted
+    there: giving up costs no error rate."""
     hopeless_after: int = 3
     """Blocks from which a candidate that is clearly slower is dropped."""
     overwhelming: float = math.log(1.5)
@@ -138,7 +143,10 @@ def decide(log_ratios: Sequence[float], looks: Looks, *, smallest_effect: float)
         is_hopeless = (
             looks.hopeless_after <= count < looks.blocks[0] and max(log_ratios) < -smallest_effect
         )
-        return "not_better" if is_hopeless else "go_on"
+        is_given_up = count in looks.futile_at and _is_futile(
+            estimate(log_ratios, confidence=FUTILITY_CONFIDENCE), smallest_effect
+        )
+        return "not_better" if is_hopeless or is_given_up else "go_on"
     alpha = looks.alphas[looks.blocks.index(count)]
     found = estimate(log_ratios, confidence=1.0 - 2.0 * alpha)
     is_sure = chance_of_sign_flips(log_ratios) <= alpha
@@ -147,8 +155,12 @@ def decide(log_ratios: Sequence[float], looks: Looks, *, smallest_effect: float)
     if is_sure and found.value >= smallest_effect:
         return "better"
     is_last = count == looks.blocks[-1]
-    is_futile = found.high < smallest_effect or found.value < 0.5 * smallest_effect
-    return "not_better" if is_last or is_futile else "go_on"
+    return "not_better" if is_last or _is_futile(found, smallest_effect) else "go_on"
+
+
+def _is_futile(found: Estimate, smallest_effect: float) -> bool:
+    """Whether it will hardly get to the smallest effect."""
+    return found.high < smallest_effect or found.value < 0.5 * smallest_effect
 
 
 def _pair_means(values: Floats) -> Floats:

@@ -73,8 +73,9 @@ class Budget:
         self._longest_sentinel = max(self._longest_sentinel, seconds)
 
     def has_time_for_sentinel(self) -> bool:
-        """Whether one as long as the longest so far ends before the reserve begins."""
-        return self.left_seconds > self._reserve + self._longest_sentinel
+        """Whether one as long as the longest trial so far ends before the reserve begins."""
+        longest = max(self._longest_sentinel, self._longest_trial)
+        return self.left_seconds > self._reserve + longest
 
     def release_for_sentinels(self, seconds: float) -> None:
         """The search is over: what was kept for sentinels may be used."""
