@@ -29,6 +29,10 @@ $(UV):
 	UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --frozen --quiet --python $(PYTHON)
 	@touch $@
 
+.venv/.cuda: .venv/.ready
+	UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --frozen --quiet --python $(PYTHON) --group cuda
+	@touch $@
+
 $(ENGINE): FORCE
 	@command -v cargo >/dev/null || \
 		{ echo "error: no cargo on PATH"; echo "hint: install Rust from https://rustup.rs, then run make again"; exit 5; }
@@ -50,7 +54,7 @@ lint: setup
 rust-test: setup
 	cargo test --manifest-path rust/Cargo.toml --release --locked --quiet
 
-python-test: setup
+python-test: setup .venv/.cuda
 	.venv/bin/pytest
 
 test: lint rust-test python-test
