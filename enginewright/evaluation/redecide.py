@@ -116,16 +116,11 @@ class _Frame:
     def __init__(self, held: dict[str, Any]) -> None:
         self.target = Target.model_validate_json(json.dumps(held["target"]))
         settings = dict(held["settings"])
-        looks = settings.pop("looks")
-        self.settings = JudgeSettings(
-            looks=Looks(
-                **{
-                    name: tuple(value) if isinstance(value, list) else value
-                    for name, value in looks.items()
-                }
-            ),
-            **settings,
-        )
+        looks: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in settings.pop("looks").items()
+        }
+        self.settings = JudgeSettings(looks=Looks(**looks), **settings)
         self.floors = {name: Floor(**floor) for name, floor in held["floors"]["speed"].items()}
         self.bounds = {name: Floor(**floor) for name, floor in held["floors"]["physics"].items()}
         self.limits: dict[str, float] = held["limits"]
