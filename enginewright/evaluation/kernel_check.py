@@ -1,19 +1,27 @@
-"""Whether a compiled kernel computes what its group means: checked in a process of its own, under a
-time limit."""
+"""Whether a compiled kernel computes what its group means. The kernel runs in a process of its own,
+under a time limit, on inputs that both sides draw from a seed; what is expected of it never leaves
+this one."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from enginewright.errors import InternalError
+import numpy as np
+
+from enginewright.evaluation.kernel_check_calls import Check
+from enginewright.evaluation.kernel_check_group import CheckedGroup, WrongKernel
+from enginewright.evaluation.kernel_check_wire import ReceivingCaller, Silent
 from enginewright.evaluation.sandbox import Policy, Sandbox
 from enginewright.model.graph import Graph
 
@@ -115,49 +123,71 @@ def check_kernel(
             ),
             command,
         )
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    with process:
-        try:
-            answer, log = process.communicate(json.dumps(described), timeout=seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            return TimedOut(seconds=seconds)
-    if process.returncode != 0:
-        tail = " / ".join(log.strip().splitlines()[-3:])
-        how = (
-            f"signal {-process.returncode}"
-            if process.returncode < 0
-            else f"exit {process.returncode}"
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
         )
-        return Crashed(reason=f"{how}: {tail}" if tail else how)
-    return _result(answer, described["token"])
+        assert process.stdin is not None and process.stdout is not None, "both are pipes"
+        is_late = threading.Event()
+
+        def stop() -> None:
+            is_late.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, stop)
+        timer.start()
+        result: CheckResult | None = None
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(described).encode())
+                process.stdin.close()
+            result = _judge(described, process.stdout)
+        finally:
+            timer.cancel()
+            process.stdout.close()
+            if not is_late.is_set() and result is not None:
+                # A verdict came first: what it would still say is of no use.
+                process.kill()
+            process.wait()
+        if result is not None:
+            return result
+        if is_late.is_set():
+            return TimedOut(seconds=seconds)
+        return _ended(process.returncode, log)
+
+
+def _judge(described: dict[str, Any], source: IO[bytes]) -> CheckResult | None:
+    """Compare what arrives with what the ops mean; None if the process ended before it was
+    through."""
+    rng = np.random.default_rng(described["seed"])
+    group = CheckedGroup(described, rng)
+    caller = ReceivingCaller(group, source, described["token"])
+    check = Check(caller=caller, group=group, rng=rng, is_judge=True)
+    try:
+        check.run()
+        caller.finish()
+    except WrongKernel as error:
+        return Wrong(rule=error.rule, reason=error.reason)
+    except Silent:
+        return None
+    return Checked(worst_error=max(check.row_errors, default=0.0), cases=caller.cases)
+
+
+def _ended(code: int, log: IO[bytes]) -> Crashed:
+    if code == 0:
+        # A kernel that ends the process itself.
+        return Crashed(reason="the process ended, without an error, before the check was done")
+    log.seek(0)
+    lines = log.read().decode("utf-8", errors="replace").strip().splitlines()[-3:]
+    how = f"signal {-code}" if code < 0 else f"exit {code}"
+    tail = " / ".join(lines)
+    return Crashed(reason=f"{how}: {tail}" if tail else how)
 
 
 def python_places() -> tuple[Path, ...]:
     """What this interpreter and this package need to be run: nothing of any run or user."""
     package = Path(__file__).resolve().parent.parent
     return (Path(sys.base_prefix), Path(sys.prefix), package)
-
-
-def _result(answer: str, token: str) -> CheckResult:
-    # A kernel that ends the process itself leaves no answer, or one without the token.
-    try:
-        result = json.loads(answer)
-        is_ours = result.pop("token") == token
-    except (ValueError, KeyError, AttributeError):
-        is_ours = False
-    if not is_ours:
-        return Crashed(reason="the process ended, without an error, before the check was done")
-    match result.pop("verdict"):
-        case "checked":
-            return Checked(**result)
-        case "wrong":
-            return Wrong(**result)
-        case other:
-            raise InternalError(f"the worker answered {other!r}. This is a bug.")
 
 
 def graph_excerpt(graph: Graph, ops: Sequence[str]) -> dict[str, Any]:

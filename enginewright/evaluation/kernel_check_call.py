@@ -18,9 +18,6 @@ from enginewright.evaluation.kernel_object import (
 )
 
 STEP_ARRAYS = ("token_ids", "positions", "slots", "starts", "selected_rows")
-FILLS = (0xFF, 0x47, 0x00)
-"""What scratch and outputs hold before calls: NaN, 51015.28 and 0 as float32. A kernel that reads
-what nobody wrote cannot give the same bytes over all of them."""
 
 
 @dataclass
@@ -32,7 +29,6 @@ class GuardedCaller:
     group: CheckedGroup
     """What it computes."""
     packed: list[tuple[str, Guarded]] = field(init=False)
-    cases: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.packed = [
@@ -95,7 +91,6 @@ class GuardedCaller:
                 capacity=case.keys.shape[1],
             )
         self.kernel.run(call, ticket, concurrent=concurrent)
-        self.cases += 1
         written = {"scratch": scratch, "keys": keys, "values": values} | outputs
         for name, held in written.items():
             if not held.is_intact():
