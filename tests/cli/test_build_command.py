@@ -13,9 +13,10 @@ from enginewright.cli import main
 from enginewright.retention import Archive
 
 KEYS = {
-    "accepted", "acceptance", "answer", "baselines", "binary", "champion", "champion_candidate",
-    "confirmation", "floor_share", "folder", "manifest", "naive", "report", "run", "speedup",
-    "stopped_because", "target", "timings", "trials",
+    "accepted", "acceptance", "answer", "baselines", "binary", "calibration", "champion",
+    "champion_candidate", "confirmation", "false_promotion", "floor_share", "folder", "manifest",
+    "naive", "report", "run", "sentinels", "speedup", "stopped_because", "target", "timings",
+    "trials",
 }  # fmt: skip
 
 

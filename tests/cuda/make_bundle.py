@@ -17,9 +17,19 @@ from pathlib import Path
 from safetensors.numpy import load_file
 
 from enginewright.evaluation.build import NotBuilt, build_engine
-from enginewright.model import build_graph, read_checkpoint
-from enginewright.plan import Capacity, load_library, naive_plan, write_candidate
+from enginewright.model import Graph, build_graph, read_checkpoint
+from enginewright.plan import (
+    Allowed,
+    Capacity,
+    Library,
+    Plan,
+    load_library,
+    naive_plan,
+    write_candidate,
+)
+from enginewright.plan.choices import with_settings
 from enginewright.settings import load_settings
+from enginewright.variation import big_step
 
 TINY = Path(__file__).resolve().parent.parent / "goldens/tiny"
 
@@ -40,32 +50,39 @@ def make_bundle(out: Path) -> None:
         folder = out / checkpoint.name
         shutil.copytree(checkpoint, folder / "checkpoint")
         graph = build_graph(read_checkpoint(str(checkpoint)))
-        for cache in ("f32", "f16") if graph.kind == "decoder" else ("f32",):
-            capacity = Capacity(prefill_rows=64, prefill_selected=64, context=64, slots=2)
-            plan = naive_plan(graph, library, 1, capacity=capacity)
-            if cache == "f16":
-                from enginewright.plan.choices import with_settings
-
-                held = plan.cache.model_copy(update={"dtype": "f16", "layout": "head_major"})
-                plan = with_settings(plan, graph, library, cache=held)
-            inputs = folder / "inputs"
-            inputs.mkdir(exist_ok=True)
-            (inputs / "graph.json").write_text(graph.to_json())
-            (inputs / "tokenizer.json").write_text("{}")
-            candidate = folder / f"candidate-{cache}"
+        inputs = folder / "inputs"
+        inputs.mkdir()
+        (inputs / "graph.json").write_text(graph.to_json())
+        (inputs / "tokenizer.json").write_text("{}")
+        for name, plan in _plans(graph, library).items():
+            candidate = folder / f"candidate-{name}"
             write_candidate(plan, library, inputs, candidate)
             built = build_engine(
-                candidate, folder / f"engine-{cache}", settings.home / "objects", frozenset()
+                candidate, folder / f"engine-{name}", settings.home / "objects", frozenset()
             )
             if isinstance(built, NotBuilt):
-                raise RuntimeError(
-                    f"{checkpoint.name}: {built.kernel}: {built.reason}\n{built.log}"
-                )
+                where = f"{checkpoint.name}: {built.kernel}"
+                raise RuntimeError(f"{where}: {built.reason}\n{built.log}")
             shutil.rmtree(candidate)
         expected = load_file(checkpoint / "expected.safetensors")
         ids = [int(token) for token in expected["ids"].reshape(-1)]
         (folder / "input.json").write_text(json.dumps({"sequences": [ids]}))
         print(f"{checkpoint.name}: {len(graph.ops)} ops", file=sys.stderr)
+
+
+def _plans(graph: Graph, library: Library) -> dict[str, Plan]:
+    """The plain plan, the same over a half-precision cache, and the fast kernels that there are."""
+    capacity = Capacity(prefill_rows=64, prefill_selected=64, context=64, slots=2)
+    plain = naive_plan(graph, library, 1, capacity=capacity)
+    found = {"f32": plain}
+    if graph.kind == "decoder":
+        cache = plain.cache.model_copy(update={"dtype": "f16", "layout": "head_major"})
+        found["f16"] = with_settings(plain, graph, library, cache=cache)
+    allowed = Allowed(features=frozenset(), numerics=frozenset())
+    fast = big_step(plain, graph, library, allowed=allowed)
+    if fast != plain:
+        found["fast"] = fast
+    return found
 
 
 if __name__ == "__main__":

@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from synthetic_graphs import Form, decoder
 
 from enginewright.errors import MachineError
 from enginewright.evaluation.compile import Job
 from enginewright.evaluation.compile_cuda import compile_cubin, find_nvcc
 from enginewright.model import build_graph, read_checkpoint
-from enginewright.plan import Capacity, load_library, naive_plan
+from enginewright.plan import Allowed, Capacity, load_library, naive_plan
 from enginewright.settings import load_settings
+from enginewright.variation import big_step
 
 TINY = Path(__file__).resolve().parent.parent / "goldens/tiny"
+TINY_MODELS = ("qwen2_biases", "bert_mean", "bert_cls")
 CHIPS = ("sm_80", "sm_89", "sm_90a", "sm_100", "sm_120")
 LIBRARY = load_library(load_settings().cuda_kernels)
 
@@ -29,18 +32,16 @@ def _compiler() -> None:
 def jobs() -> dict[str, Job]:
     """One job for each kernel of the library, with the constants of a tiny model."""
     found: dict[str, Job] = {}
-    for name in ("qwen2_biases", "bert_mean", "bert_cls"):
-        graph = build_graph(read_checkpoint(str(TINY / name)))
-        plan = naive_plan(graph, LIBRARY, 1, capacity=Capacity(context=64, slots=2))
-        for step in plan.steps.values():
-            for group in step.groups:
-                found.setdefault(
-                    group.kernel,
-                    Job(
-                        source=LIBRARY.named(group.kernel).source,
-                        constants=tuple(sorted(group.constants.items())),
-                    ),
-                )
+    nothing = Allowed(features=frozenset(), numerics=frozenset())
+    tiny = [build_graph(read_checkpoint(str(TINY / name))) for name in TINY_MODELS]
+    for graph in (*tiny, decoder(Form(dtype="bf16"))):
+        plain = naive_plan(graph, LIBRARY, 1, capacity=Capacity(context=64, slots=2))
+        for plan in (plain, big_step(plain, graph, LIBRARY, allowed=nothing)):
+            for step in plan.steps.values():
+                for group in step.groups:
+                    source = LIBRARY.named(group.kernel).source
+                    constants = tuple(sorted(group.constants.items()))
+                    found.setdefault(group.kernel, Job(source=source, constants=constants))
     return found
 
 
