@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from enginewright.evaluation.statistics import Looks
 
@@ -49,3 +50,21 @@ class JudgeSettings:
             raise ValueError("audit_tokens and together_tokens are at least 1")
         if self.pass_seconds < 0 or self.most_rounds < 1:
             raise ValueError("pass_seconds is at least 0, most_rounds at least 1")
+
+
+def settings_to_json(settings: JudgeSettings) -> dict[str, Any]:
+    """Ready for `json.dumps`."""
+    return asdict(settings)
+
+
+def settings_from_json(held: dict[str, Any]) -> JudgeSettings:
+    """The rules that `settings_to_json` wrote.
+
+    Raises: KeyError, TypeError, ValueError if a rule is missing, unknown or impossible.
+    """
+    rules = dict(held)
+    looks: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in rules.pop("looks").items()
+    }
+    return JudgeSettings(looks=Looks(**looks), **rules)

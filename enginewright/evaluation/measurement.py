@@ -75,7 +75,11 @@ class MetricValue:
 
     def to_json(self) -> dict[str, Any]:
         """For `--json` and reports."""
-        return {"value": self.value, "low": self.low, "high": self.high, "unit": self.unit}
+        return {**self.interval(), "unit": self.unit}
+
+    def interval(self) -> dict[str, float]:
+        """Without the unit."""
+        return {"value": self.value, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,13 +128,17 @@ class Measured:
 
     def speedup(self, arm: str, other: str) -> Estimate | None:
         """How many times better the arm is in the objective, over all scenarios."""
+        return _paired(self.log_ratios(arm, other))
+
+    def log_ratios(self, arm: str, other: str) -> list[float]:
+        """Of each block that both finished: logarithm of how many times better the arm is."""
         objective = self.target.workload.objective
         names = [f"{scenario.name}.{objective}" for scenario in self.target.workload.scenario]
         logs = []
         for mine, theirs in self._pairs(arm, other):
             held = [speedup_log(name, theirs[name], mine[name]) for name in names if name in mine]
             logs.append(sum(held) / len(held))
-        return _paired(logs)
+        return logs
 
     def _pairs(self, arm: str, other: str) -> list[tuple[dict[str, float], dict[str, float]]]:
         mine, theirs = self.samples.get(arm, {}), self.samples.get(other, {})

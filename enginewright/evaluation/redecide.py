@@ -16,12 +16,12 @@ from enginewright.evaluation.audit import AuditReport, check_audit
 from enginewright.evaluation.contention import Contention
 from enginewright.evaluation.floors import Floor
 from enginewright.evaluation.gates import check_physics
-from enginewright.evaluation.judge_settings import JudgeSettings
+from enginewright.evaluation.judge_settings import settings_from_json
 from enginewright.evaluation.load_records import Answer
 from enginewright.evaluation.metrics import pass_metrics, speedup_log
 from enginewright.evaluation.passes import Pass, is_disturbed
 from enginewright.evaluation.running_server import Memory
-from enginewright.evaluation.statistics import Looks, decide, estimate
+from enginewright.evaluation.statistics import decide, estimate
 from enginewright.target import Target
 
 TOLERANCE = 1e-6
@@ -115,12 +115,7 @@ class _Frame:
 
     def __init__(self, held: dict[str, Any]) -> None:
         self.target = Target.model_validate_json(json.dumps(held["target"]))
-        settings = dict(held["settings"])
-        looks: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in settings.pop("looks").items()
-        }
-        self.settings = JudgeSettings(looks=Looks(**looks), **settings)
+        self.settings = settings_from_json(held["settings"])
         self.floors = {name: Floor(**floor) for name, floor in held["floors"]["speed"].items()}
         self.bounds = {name: Floor(**floor) for name, floor in held["floors"]["physics"].items()}
         self.limits: dict[str, float] = held["limits"]

@@ -90,6 +90,10 @@ class Estimate:
     high: float
     """Upper end."""
 
+    def to_json(self) -> dict[str, float]:
+        """For evidence."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
 
 def hodges_lehmann(values: Sequence[float] | Floats) -> float:
     """Median of the means of all pairs of values, each with itself too."""

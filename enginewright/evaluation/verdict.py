@@ -43,6 +43,7 @@ VoidReason = Literal[
     "oracle_failed",
     "unchecked",
     "load_failed",
+    "harness_changed",
 ]
 """The measurement's fault: it says nothing about the candidate.
 
@@ -51,6 +52,7 @@ VoidReason = Literal[
 - `same_engine`: both arms have the same fingerprint
 - `champion_failed`, `oracle_failed`, `load_failed`: one of the others failed, not the candidate
 - `unchecked`: a gate had nothing to check
+- `harness_changed`: the judge's own files changed while it judged
 """
 
 

@@ -1,71 +1,56 @@
-"""The judge at work: arms from engine folders, the running reference engine, verdicts as
-findings."""
+"""The controller's questions to the judge, and its answers as findings."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from enginewright.delivery.peers import PeerArm
-from enginewright.errors import EngineError
-from enginewright.evaluation.build import engine_fingerprint
-from enginewright.evaluation.calibration import calibrate
-from enginewright.evaluation.confirm import CHAMPION, NAIVE, confirm
-from enginewright.evaluation.engine_process import EngineArm, serve_command
+from enginewright.evaluation.confirm import NAIVE
+from enginewright.evaluation.judge_case import JudgeCase
+from enginewright.evaluation.judge_client import JudgeGone, JudgeProcess
 from enginewright.evaluation.judge_settings import JudgeSettings
-from enginewright.evaluation.measurement import MeasureJob, measure_arms, require
-from enginewright.evaluation.oracle import Oracle
-from enginewright.evaluation.passes import Arm
 from enginewright.evaluation.sandbox import Sandbox
-from enginewright.evaluation.trial import TrialJob, run_trial
-from enginewright.evaluation.verdict import (
-    Kept,
-    Rejected,
-    Verdict,
-    headline,
-    verdict_kind,
-    verdict_to_json,
-)
 from enginewright.swarm.run_folder import disk_errors
 from enginewright.swarm.workbench import Arms, Confirmed, Finding, Say, Subject, TrialRules
 
-MOST_REPEATED_BLOCKS = 2
-"""Blocks of a confirmation that may be repeated because others used the machine: the naive engine
-makes them long."""
-
 
 class Judging:
-    """Runs trials. The reference engine is started once and idle while anything is timed."""
+    """Asks one judge process for each reference engine, and starts another if that one dies."""
 
     def __init__(
         self, program: Path, settings: JudgeSettings, sandbox: Sandbox | None = None
     ) -> None:
         self._program = program
-        self._sandbox = sandbox
         self._settings = settings
-        self._oracle: Oracle | None = None
-        self._oracle_of: Path | None = None
+        self._sandbox = sandbox
+        self._judge: JudgeProcess | None = None
+        self._reference: Path | None = None
 
     def close(self) -> None:
-        """Stop the reference engine."""
-        if self._oracle is not None:
-            self._oracle.close()
-        self._oracle = self._oracle_of = None
+        """End the judge's process."""
+        if self._judge is not None:
+            self._judge.close()
+        self._judge = self._reference = None
 
     def trial(self, subject: Subject, arms: Arms, rules: TrialRules, say: Say) -> Finding:
         """The judge's verdict on `arms.candidate`."""
         try:
-            verdict = run_trial(self._job(subject, arms, rules))
-        except EngineError as error:
-            # The reference engine did not start: nothing is known about the candidate.
+            answer = self._of(subject, arms.naive, arms.work).ask(
+                "trial",
+                champion=str(arms.champion),
+                candidate=str(arms.candidate),
+                work=str(arms.work),
+                limits=dict(rules.limits),
+                level=rules.level,
+                smallest_effect=rules.smallest_effect,
+            )
+        except JudgeGone as error:
+            self.close()
             return Finding(
-                kind="void", headline=f"void: oracle_failed: {error.message}",
+                kind="void", headline=f"void: judge_gone: {error.message}",
                 evidence={"error": str(error)}, speedup=None,
             )  # fmt: skip
-        if verdict_kind(verdict) == "void":
-            self.close()
-        return finding_of(verdict)
+        return finding_of(answer)
 
     def measure_bar(
         self, subject: Subject, naive: Path, work: Path, say: Say
@@ -75,116 +60,17 @@ class Judging:
 
         Raises: EngineError if the naive engine cannot be measured.
         """
-        peers = self._peers(subject)
-        say(f"measuring {', '.join(['the naive engine', *(arm.name for arm in peers)])}")
-        arms: tuple[Arm, ...] = (self.arm(subject, naive, NAIVE), *peers)
-        job = self._measure_job(subject, naive, work, arms, blocks=1)
+        names = [NAIVE, *(baseline.name for baseline in subject.target.baseline)]
+        say(f"measuring {', '.join(['the naive engine', *names[1:]])}")
         # One pass that shows where things stand: nothing is decided by it, so nothing is repeated.
-        once = replace(self._settings, repeated_blocks=0)
-        measured = measure_arms(replace(job, settings=once))
-        require(measured, NAIVE)
-        for name, reason in measured.failed.items():
+        found = self._of(subject, naive, work).ask(
+            "measure", arms={NAIVE: str(naive)}, blocks=1, work=str(work), with_baselines=True,
+            required=[NAIVE],
+        )  # fmt: skip
+        for name, reason in found["failed"].items():
             say(f"baseline {name} could not be measured: {reason}")
-        return {
-            arm.name: {
-                metric: held.to_json() for metric, held in measured.metrics(arm.name).items()
-            }
-            for arm in arms
-        }
-
-    def confirm(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> Confirmed:
-        """Champion, naive engine and baselines on fresh inputs, paired.
-
-        Raises: EngineError if champion, naive or reference engine fail.
-        """
-        say(f"measuring champion and naive engine on fresh inputs, {blocks} blocks")
-        measured_arms: tuple[Arm, ...] = (
-            self.arm(subject, arms.naive, NAIVE),
-            self.arm(subject, arms.champion, CHAMPION),
-            *self._peers(subject),
-        )
-        job = self._measure_job(subject, arms.naive, arms.work, measured_arms, blocks=blocks)
-        oracle = self.oracle(subject, arms.naive, arms.work)
-        rules = replace(
-            self._settings,
-            repeated_blocks=min(MOST_REPEATED_BLOCKS, self._settings.repeated_blocks),
-        )
-        found = confirm(replace(job, oracle=oracle, settings=rules))
-
-        def metrics(arm: str) -> dict[str, dict[str, Any]]:
-            return {name: held.to_json() for name, held in found.measured.metrics(arm).items()}
-
-        speed = found.speedup
-        share = found.floor_share
-        return Confirmed(
-            naive=metrics(NAIVE),
-            champion=metrics(CHAMPION),
-            baselines={
-                baseline.name: metrics(baseline.name) for baseline in subject.target.baseline
-            },
-            speedup={"value": speed.value, "low": speed.low, "high": speed.high},
-            floor_share={"value": None, "low": None, "high": None, "unit": ""}
-            if share is None
-            else share.to_json(),
-            acceptance=[held.to_json() for held in found.acceptance],
-            wrong=None if found.is_within_numerics else found.numerics_detail,
-            disturbed_blocks=found.measured.disturbed_blocks,
-            blocks=blocks,
-            evidence=found.evidence,
-        )
-
-    def _peers(self, subject: Subject) -> tuple[PeerArm, ...]:
-        files = subject.graph.files
-        only = subject.checkpoint / files[0].path if len(files) == 1 else subject.checkpoint
-        return tuple(
-            PeerArm(
-                baseline=baseline,
-                # llama.cpp and its like want the file, others the folder around their files.
-                checkpoint=only if only.suffix == ".gguf" else subject.checkpoint,
-                threads=subject.threads,
-                is_encoder=subject.target.is_encoder,
-            )
-            for baseline in subject.target.baseline
-        )
-
-    def _measure_job(
-        self, subject: Subject, naive: Path, work: Path, arms: tuple[Arm, ...], *, blocks: int
-    ) -> MeasureJob:
-        with disk_errors(work):
-            work.mkdir(parents=True, exist_ok=True)
-        return MeasureJob(
-            target=subject.target,
-            graph=subject.graph,
-            machine=subject.machine,
-            tokenizer=naive / "tokenizer.json",
-            arms=arms,
-            blocks=blocks,
-            work=work,
-            settings=self._settings,
-        )
-
-    def arm(self, subject: Subject, engine: Path, name: str) -> EngineArm:
-        """An engine folder that can be started."""
-        return EngineArm(
-            name=name,
-            fingerprint=engine_fingerprint(engine, self._program),
-            command=serve_command(
-                self._program, engine, subject.checkpoint, threads=subject.threads
-            ),
-            engine=engine,
-            reads=(engine, subject.checkpoint),
-            sandbox=self._sandbox,
-        )
-
-    def oracle(self, subject: Subject, naive: Path, work: Path) -> Oracle:
-        """The running reference engine. Raises: EngineError if it does not start."""
-        if self._oracle is None or self._oracle_of != naive:
-            self.close()
-            with disk_errors(work):
-                work.mkdir(parents=True, exist_ok=True)
-            self._oracle = Oracle(self.arm(subject, naive, "reference"), work / "reference.log")
-            self._oracle_of = naive
-        return self._oracle
+        metrics: dict[str, dict[str, Any]] = found["metrics"]
+        return metrics
 
     def calibrate(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> dict[str, Any]:
         """The champion against itself, over `blocks` blocks.
@@ -192,45 +78,71 @@ class Judging:
         Raises: EngineError if it fails.
         """
         say(f"measuring the champion against itself, {blocks} blocks")
-        return calibrate(self._job(subject, arms, TrialRules()), blocks).to_json()
-
-    def _rules(self, rules: TrialRules) -> JudgeSettings:
-        settings = self._settings
-        if rules.level is not None:
-            settings = replace(settings, looks=settings.looks.at_level(rules.level))
-        if rules.smallest_effect is not None:
-            settings = replace(settings, smallest_effect=rules.smallest_effect)
-        return settings
-
-    def _job(self, subject: Subject, arms: Arms, rules: TrialRules) -> TrialJob:
-        return TrialJob(
-            target=subject.target,
-            graph=subject.graph,
-            machine=subject.machine,
-            tokenizer=arms.naive / "tokenizer.json",
-            champion=self.arm(subject, arms.champion, "champion"),
-            candidate=self.arm(subject, arms.candidate, "candidate"),
-            oracle=self.oracle(subject, arms.naive, arms.work),
-            work=arms.work,
-            limits=rules.limits,
-            settings=self._rules(rules),
+        return self._of(subject, arms.naive, arms.work).ask(
+            "calibrate", champion=str(arms.champion), blocks=blocks, work=str(arms.work)
         )
 
+    def confirm(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> Confirmed:
+        """Champion, naive engine and baselines on fresh inputs, paired.
 
-def finding_of(verdict: Verdict) -> Finding:
-    """A verdict as the archive keeps it."""
+        Raises: EngineError if champion, naive or reference engine fail.
+        """
+        say(f"measuring champion and naive engine on fresh inputs, {blocks} blocks")
+        found = self._of(subject, arms.naive, arms.work).ask(
+            "confirm", champion=str(arms.champion), blocks=blocks, work=str(arms.work)
+        )
+        return Confirmed(**found)
+
+    def _of(self, subject: Subject, reference: Path, work: Path) -> JudgeProcess:
+        """The running judge of this reference engine."""
+        is_held = self._judge is not None and self._judge.is_alive
+        if self._judge is None or not is_held or self._reference != reference:
+            self.close()
+            with disk_errors(work):
+                work.mkdir(parents=True, exist_ok=True)
+            case = judge_case(
+                subject, reference, self._program, self._settings, sandbox=self._sandbox
+            )
+            self._judge = JudgeProcess(case, work / "judge.log")
+            self._reference = reference
+        return self._judge
+
+
+def judge_case(
+    subject: Subject,
+    reference: Path,
+    program: Path,
+    settings: JudgeSettings,
+    *,
+    sandbox: Sandbox | None,
+) -> JudgeCase:
+    """What the judge may know of a run: neither agents nor plans, only folders."""
+    files = subject.graph.files
+    only = subject.checkpoint / files[0].path if len(files) == 1 else subject.checkpoint
+    return JudgeCase(
+        target=subject.target,
+        machine=subject.machine,
+        program=program,
+        reference=reference,
+        checkpoint=subject.checkpoint,
+        # llama.cpp and its like want the file, others the folder around their files.
+        weights=only if only.suffix == ".gguf" else subject.checkpoint,
+        threads=subject.threads,
+        sandbox=sandbox,
+        settings=settings,
+    )
+
+
+def finding_of(answer: dict[str, Any]) -> Finding:
+    """A verdict (`verdict_to_json`) as the archive keeps it."""
+    comparison = answer.get("comparison")
     speedup = None
-    comparison = verdict.comparison if isinstance(verdict, Kept | Rejected) else None
     if comparison is not None:
         speedup = {
-            "value": comparison.speedup,
-            "low": comparison.low,
-            "high": comparison.high,
+            "value": comparison["speedup"],
+            "low": comparison["low"],
+            "high": comparison["high"],
         }
-    evidence: dict[str, Any] = verdict_to_json(verdict)
     return Finding(
-        kind=verdict_kind(verdict),
-        headline=headline(verdict),
-        evidence=evidence,
-        speedup=speedup,
+        kind=answer["verdict"], headline=answer["headline"], evidence=answer, speedup=speedup
     )

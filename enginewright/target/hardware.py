@@ -70,6 +70,24 @@ class Machine:
             "digest": self.digest,
         }
 
+    @classmethod
+    def from_json(cls, held: dict[str, Any]) -> Machine:
+        """The machine that `to_json` wrote; what the probe said besides is not in it.
+
+        Raises: KeyError, TypeError, ValueError if a field is missing or of the wrong kind.
+        """
+        return cls(
+            processor=held["processor"],
+            features=frozenset(held["features"]),
+            cores=int(held["cores"]),
+            last_level_cache_bytes=int(held["last_level_cache_bytes"]),
+            read_bandwidth={int(key): float(rate) for key, rate in held["read_bandwidth"].items()},
+            peak_flops={int(key): float(rate) for key, rate in held["peak_flops"].items()},
+            kernel=held["kernel"],
+            compiler=held["compiler"],
+            probe={},
+        )
+
 
 def probe_machine(program: Path) -> Machine:
     """Run the host program's probe.

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from enginewright.delivery.peers import PeerArm
 from enginewright.errors import TargetError
 from enginewright.evaluation.load_generator import LoadGenerator
 from enginewright.evaluation.load_records import Request, Wave
 from enginewright.evaluation.passes import run_pass
+from enginewright.evaluation.peers import PeerArm
 from enginewright.evaluation.running_server import ServerFailed
 from enginewright.target import Baseline
 
