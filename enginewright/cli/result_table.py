@@ -92,6 +92,8 @@ def _print_judge(console: Console, result: dict[str, Any]) -> None:
             f"{100 * calibration['detectable']:.2g} % and more are seen",
             soft_wrap=True,
         )
+    _print_shortlist(console, result.get("shortlist"))
+    _print_closeness(console, result.get("closeness") or {})
     sentinels = result.get("sentinels", [])
     told = [held for held in sentinels if held["as_expected"] is not None]
     wrong = [held["kind"] for held in told if not held["as_expected"]]
@@ -105,6 +107,42 @@ def _print_judge(console: Console, result: dict[str, Any]) -> None:
             f"(95 %: {100 * found['low']:.0f} to {100 * found['high']:.0f} %)",
             soft_wrap=True,
         )
+
+
+def _print_shortlist(console: Console, shortlist: dict[str, Any] | None) -> None:
+    """What each accepted step is worth in the end, and how much the search flattered itself."""
+    if shortlist is None:
+        return
+    for arm in shortlist["arms"]:
+        ratio = arm["over_champion"]
+        if arm["kind"] == "without" and ratio is not None:
+            console.print(
+                f"without {arm['tactic']}: {ratio['value']:.3f}x the champion "
+                f"({ratio['low']:.3f} to {ratio['high']:.3f})",
+                soft_wrap=True,
+            )
+    for gap in shortlist["gaps"]:
+        console.print(
+            f"{gap['tactic']}: {gap['selected']['value']:.3f}x when it was kept, "
+            f"{gap['confirmed']['value']:.3f}x on inputs never seen "
+            f"({gap['confirmed']['low']:.3f} to {gap['confirmed']['high']:.3f})",
+            soft_wrap=True,
+        )
+
+
+def _print_closeness(console: Console, closeness: dict[str, dict[str, Any]]) -> None:
+    if not closeness:
+        return
+    lengths = ", ".join(
+        f"{length}: "
+        + (
+            f"cosine {held['cosine']:.7f}"
+            if held["cosine"] is not None
+            else f"{held['kl_nats']:.2g} nats, {held['top1_agreement']:.1%} the same"
+        )
+        for length, held in closeness.items()
+    )
+    console.print(f"distance from the naive engine by context: {lengths}", soft_wrap=True)
 
 
 def _print_timings(console: Console, timings: dict[str, Any]) -> None:

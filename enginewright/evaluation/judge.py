@@ -3,6 +3,8 @@ one question to the next."""
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +13,13 @@ from typing import Any
 from enginewright.errors import EngineError
 from enginewright.evaluation.build import engine_fingerprint
 from enginewright.evaluation.calibration import calibrate
+from enginewright.evaluation.change_class import class_of_plan, read_claim
+from enginewright.evaluation.closeness import (
+    LengthReport,
+    ReferenceAnswers,
+    check_closeness,
+    compare_lengths,
+)
 from enginewright.evaluation.confirm import CHAMPION, NAIVE, confirm
 from enginewright.evaluation.engine_process import EngineArm, serve_command
 from enginewright.evaluation.harness import harness_sha256
@@ -20,6 +29,7 @@ from enginewright.evaluation.measurement import MeasureJob, measure_arms, requir
 from enginewright.evaluation.oracle import Oracle
 from enginewright.evaluation.passes import Arm
 from enginewright.evaluation.peers import PeerArm
+from enginewright.evaluation.prompts import PromptSource
 from enginewright.evaluation.trial import TrialJob, run_trial
 from enginewright.evaluation.verdict import Verdict, Void, verdict_kind, verdict_to_json
 from enginewright.model import Graph
@@ -82,6 +92,7 @@ class Judge:
             ) from error
         self._graph = Graph.from_json(text)
         self._oracle: Oracle | None = None
+        self._closeness = self._reference_answers()
 
     def close(self) -> None:
         """Stop the reference engine."""
@@ -173,6 +184,8 @@ class Judge:
             return {name: held.to_json() for name, held in found.measured.metrics(arm).items()}
 
         share = found.floor_share
+        wrong = None if found.is_within_numerics else found.numerics_detail
+        lengths, too_far = self._closeness_of(champion)
         return {
             "naive": metrics(NAIVE),
             "champion": metrics(CHAMPION),
@@ -182,11 +195,69 @@ class Judge:
             if share is None
             else share.to_json(),
             "acceptance": [held.to_json() for held in found.acceptance],
-            "wrong": None if found.is_within_numerics else found.numerics_detail,
+            "wrong": wrong or too_far,
+            "closeness": {str(length): held.to_json() for length, held in lengths.items()},
             "disturbed_blocks": found.measured.disturbed_blocks,
             "blocks": blocks,
             "evidence": {**found.evidence, "harness": harness_sha256()},
         }
+
+    def _reference_answers(self) -> ReferenceAnswers | None:
+        """Texts drawn now, for the whole campaign: candidates are built before and after, and see
+        them only in the sandbox."""
+        case = self._case
+        lengths = [held for held in case.settings.closeness_lengths if held <= self._longest()]
+        if not case.settings.closeness_lengths:
+            return None
+        prompts = PromptSource(case.reference / "tokenizer.json", secrets.randbits(63))
+        return ReferenceAnswers(
+            program=case.program,
+            reference=case.reference,
+            checkpoint=case.checkpoint,
+            threads=case.threads,
+            sandbox=case.sandbox,
+            sequences={
+                length: [
+                    prompts.ids(prompts.prompt(length)) for _ in range(_texts_of_length(length))
+                ]
+                for length in lengths or [self._longest()]
+            },
+            is_encoder=case.target.is_encoder,
+        )
+
+    def _longest(self) -> int:
+        """Tokens that reference engine and model have room for."""
+        plan = json.loads((self._case.reference / "plan.json").read_text(encoding="utf-8"))
+        context = self._graph.dimensions.context
+        if self._graph.kind == "encoder":
+            return context
+        return min(context, int(plan["cache"].get("capacity", context)))
+
+    def _closeness_of(self, champion: Path) -> tuple[dict[int, LengthReport], str | None]:
+        """At every length and at a long one, and what is wrong with it.
+
+        Raises: EngineError if champion or reference engine fail.
+        """
+        answers = self._closeness
+        if answers is None:
+            return {}, None
+        lengths = sorted(answers.sequences)
+        reports = compare_lengths(answers, champion, lengths)
+        rules = self._case.settings
+        rate = answers.tokens_per_second or 0.0
+        long = min(rules.closeness_long, self._longest(), int(rate * rules.closeness_seconds))
+        if long > lengths[-1]:
+            prompts = PromptSource(self._case.reference / "tokenizer.json", secrets.randbits(63))
+            further = replace(answers, sequences={long: [prompts.ids(prompts.prompt(long))]})
+            reports |= compare_lengths(further, champion, [long])
+        of_plan = class_of_plan(json.loads((champion / "plan.json").read_text(encoding="utf-8")))
+        claim = read_claim(champion) or of_plan
+        # That a step of the past was bit-exact says nothing of the whole.
+        held_to = of_plan if claim == "bit_exact" else claim
+        finding = check_closeness(
+            held_to, of_plan, reports, self._case.target.numerics, is_same=None
+        )
+        return reports, finding.detail or None
 
     def _arm(self, engine: Path, name: str) -> EngineArm:
         case = self._case
@@ -231,6 +302,7 @@ class Judge:
             champion=self._arm(asked.champion, "champion"),
             candidate=self._arm(asked.candidate, "candidate"),
             oracle=self._running_oracle(asked.work),
+            closeness=self._closeness,
             work=asked.work,
             limits=dict(asked.limits),
             settings=settings,
@@ -249,3 +321,8 @@ class Judge:
             work=work,
             settings=settings,
         )
+
+
+def _texts_of_length(length: int) -> int:
+    """Short ones are cheap."""
+    return 2 if length <= 64 else 1

@@ -36,6 +36,14 @@ class JudgeSettings:
     """Most times that the workload's requests are multiplied for that."""
     repeated_blocks: int = 6
     """Blocks that may be repeated because they were contended."""
+    closeness_lengths: tuple[int, ...] = (16, 64, 256)
+    """Tokens of the texts at whose ends distributions are compared before a promotion; empty
+    compares none."""
+    closeness_long: int = 1024
+    """Tokens of the longest text, compared in the confirmation: as many of them as engine, model
+    and time allow."""
+    closeness_seconds: float = 60.0
+    """Time that the reference engine may take for the longest text."""
     bar_blocks: int = 3
     """Passes of the naive engine and of each baseline before the search."""
     confirm_blocks: int = 8
@@ -63,8 +71,11 @@ def settings_from_json(held: dict[str, Any]) -> JudgeSettings:
     Raises: KeyError, TypeError, ValueError if a rule is missing, unknown or impossible.
     """
     rules = dict(held)
-    looks: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in rules.pop("looks").items()
+    looks = Looks(**_with_tuples(rules.pop("looks")))
+    return JudgeSettings(looks=looks, **_with_tuples(rules))
+
+
+def _with_tuples(held: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in held.items()
     }
-    return JudgeSettings(looks=Looks(**looks), **rules)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginewright.evaluation.audit import AuditReport, check_audit
+from enginewright.evaluation.change_class import most_allowed
+from enginewright.evaluation.closeness import LengthReport, check_closeness
 from enginewright.evaluation.contention import Contention
 from enginewright.evaluation.floors import Floor
 from enginewright.evaluation.gates import check_physics
@@ -105,6 +107,8 @@ def redecide(evidence: dict[str, Any]) -> Redecision:
             return Redecision(verdict="rejected: slower", from_samples=True, speedup=speedup)
         case "better":
             verdict = "kept" if frame.guards_hold(by_scenario, metrics) else "rejected: guard"
+            if verdict == "kept" and not frame.is_close(held.get("change")):
+                verdict = "rejected: overclaimed"
             return Redecision(verdict=verdict, from_samples=True, speedup=speedup)
     # The samples had not decided yet when something else ended the trial.
     return Redecision(verdict=stored_verdict(evidence), from_samples=False, speedup=speedup)
@@ -155,6 +159,20 @@ class _Frame:
         if finding.rejected is not None:
             return f"rejected: {finding.rejected}"
         return None if finding.void is None else f"void: {finding.void}"
+
+    def is_close(self, change: dict[str, Any] | None) -> bool:
+        """Whether the recorded distances are within the bounds of the claim. What needs the bytes
+        themselves is not kept: a bit-exact claim is held to the bounds of its distances."""
+        if change is None or change["claim"] is None or not change["lengths"]:
+            return True
+        reports = {
+            int(length): LengthReport(**report) for length, report in change["lengths"].items()
+        }
+        claim = change["claim"]
+        of_plan = most_allowed(self.target.numerics) if claim == "bit_exact" else claim
+        return check_closeness(
+            claim, of_plan, reports, self.target.numerics, is_same=True
+        ).has_passed
 
     def guards_hold(
         self,

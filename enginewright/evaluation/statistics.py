@@ -131,6 +131,20 @@ def chance_of_sign_flips(values: Sequence[float] | Floats, *, shift: float = 0.0
     return float(np.mean(sums >= reached - 1e-9))
 
 
+def holm(chances: Sequence[float]) -> list[float]:
+    """Chances of several tests, adjusted so that the smallest of them may be believed.
+
+    Source: Holm 1979; by `scipy.stats` there is only Benjamini-Hochberg.
+    """
+    order = sorted(range(len(chances)), key=lambda place: chances[place])
+    adjusted = [0.0] * len(chances)
+    highest = 0.0
+    for rank, place in enumerate(order):
+        highest = max(highest, min(1.0, (len(chances) - rank) * chances[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
 def decide(log_ratios: Sequence[float], looks: Looks, *, smallest_effect: float) -> Decision:
     """What the blocks so far allow to say of a candidate; positive ratios are better.
 

@@ -3,6 +3,7 @@ is clear whether the candidate is faster, or what is wrong with it."""
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import secrets
@@ -19,6 +20,15 @@ from enginewright.evaluation.audit import (
     choose,
     outputs_of,
     report_json,
+)
+from enginewright.evaluation.change_class import ChangeClass, class_of_plan
+from enginewright.evaluation.closeness import (
+    LengthReport,
+    ReferenceAnswers,
+    check_closeness,
+    claimed_class,
+    compare_lengths,
+    is_same_to_the_byte,
 )
 from enginewright.evaluation.engagement import check_engagement
 from enginewright.evaluation.engine_process import sandbox_json
@@ -73,6 +83,9 @@ class TrialJob:
     """The running reference engine."""
     work: Path
     """Folder for logs."""
+    closeness: ReferenceAnswers | None = None
+    """What the reference engine answers to texts of several lengths; None compares no
+    distributions, as for engines that have no folder."""
     limits: dict[str, float] = field(default_factory=dict)
     """Protected metrics of the whole engine with the most allowed, as `peak_memory_mib`: a
     candidate that passes one is rejected unless the champion does so too."""
@@ -129,6 +142,8 @@ class _Trial:
         self._tried: list[dict[str, Any]] = []
         self._findings: dict[str, Finding] = {}
         self._report: AuditReport | None = None
+        self._claim: ChangeClass | None = None
+        self._lengths: dict[int, LengthReport] = {}
 
     def run(self) -> Verdict:
         job = self._job
@@ -137,12 +152,22 @@ class _Trial:
                 raise self._void(
                     "same_engine", f"both arms have the fingerprint {job.candidate.fingerprint}"
                 )
+            self._read_claim()
             with LoadGenerator(job.work / "load.log") as load:
                 while True:
                     self._next_block(load)
                     self._look()
         except _Stop as stop:
             return stop.verdict
+
+    def _read_claim(self) -> None:
+        """A class that the target refuses is refused before anything is measured."""
+        engine = self._job.candidate.engine
+        if self._job.closeness is None or engine is None:
+            return
+        self._claim, refused = claimed_class(engine, self._job.target.numerics)
+        if refused is not None:
+            self._apply("candidate", refused)
 
     def _next_block(self, load: LoadGenerator) -> None:
         """Add a valid block; contended ones are repeated with other prompts."""
@@ -261,6 +286,7 @@ class _Trial:
             raise self._rejected("slower", detail, comparison)
         self._check_guards(comparison)
         self._audit(choose(self._outputs(self._blocks), settings.audit_tokens, self._lot))
+        self._check_closeness()
         raise _Stop(
             Kept(
                 comparison=comparison,
@@ -321,6 +347,36 @@ class _Trial:
         self._report = report
         self._apply("candidate", check_audit(report, self._job.target.numerics))
 
+    def _check_closeness(self) -> None:
+        """Hold the candidate to its claim, at every length."""
+        job = self._job
+        answers, engine, champion = job.closeness, job.candidate.engine, job.champion.engine
+        if answers is None or engine is None or self._claim is None:
+            return
+        lengths = sorted(answers.sequences)
+        try:
+            for length in lengths:
+                answers.of(answers.reference, length)
+        except EngineError as error:
+            raise self._void("oracle_failed", error.message) from error
+        is_same: bool | None = None
+        try:
+            self._lengths = compare_lengths(answers, engine, lengths)
+            if self._claim == "bit_exact" and champion is not None:
+                is_same = is_same_to_the_byte(answers, engine, champion, lengths)
+                is_same = is_same and not any(held.differs for held in self._outputs(self._blocks))
+        except EngineError as error:
+            raise self._rejected("died", error.message) from error
+        plan = json.loads((engine / "plan.json").read_text(encoding="utf-8"))
+        finding = check_closeness(
+            self._claim,
+            class_of_plan(plan),
+            self._lengths,
+            job.target.numerics,
+            is_same=is_same,
+        )
+        self._apply("candidate", finding)
+
     def _rejected(
         self, reason: RejectedReason, detail: str, comparison: Comparison | None = None
     ) -> _Stop:
@@ -356,6 +412,12 @@ class _Trial:
                 for name, held in self._findings.items()
             },
             "audit": None if self._report is None else report_json(self._report),
+            "change": {
+                "claim": self._claim,
+                "lengths": {
+                    str(length): report.to_json() for length, report in self._lengths.items()
+                },
+            },
         }
 
 

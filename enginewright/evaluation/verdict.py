@@ -18,6 +18,7 @@ RejectedReason = Literal[
     "wrong",
     "inconsistent",
     "not_engaged",
+    "overclaimed",
     "slower",
     "guard",
 ]
@@ -31,6 +32,7 @@ RejectedReason = Literal[
 - `wrong`: outputs beyond the target's bounds
 - `inconsistent`: a request alone and among others differ
 - `not_engaged`: another plan runs than the one on trial, or a kernel of it was never called
+- `overclaimed`: its arithmetic is not what its change class promises, or the target refuses it
 - `slower`: not faster by the smallest effect sought
 - `guard`: faster on the whole, but breaks something protected
 """

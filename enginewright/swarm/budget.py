@@ -77,8 +77,8 @@ class Budget:
         longest = max(self._longest_sentinel, self._longest_trial)
         return self.left_seconds > self._reserve + longest
 
-    def release_for_sentinels(self, seconds: float) -> None:
-        """The search is over: what was kept for sentinels may be used."""
+    def release(self, seconds: float) -> None:
+        """A part of what was kept for the end may be used now."""
         self._reserve = max(0.0, self._reserve - seconds)
 
     def keep_for_the_end(self, seconds: float) -> None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from enginewright.evaluation.confirm import NAIVE
+from enginewright.evaluation.judge import MOST_REPEATED_BLOCKS
 from enginewright.evaluation.judge_case import JudgeCase
 from enginewright.evaluation.judge_client import JudgeGone, JudgeProcess
 from enginewright.evaluation.judge_settings import JudgeSettings
 from enginewright.evaluation.sandbox import Sandbox
 from enginewright.swarm.run_folder import disk_errors
-from enginewright.swarm.workbench import Arms, Confirmed, Finding, Say, Subject, TrialRules
+from enginewright.swarm.workbench import (
+    Arms,
+    Compared,
+    Confirmed,
+    Finding,
+    Say,
+    Subject,
+    TrialRules,
+)
 
 
 class Judging:
@@ -80,6 +90,33 @@ class Judging:
         say(f"measuring the champion against itself, {blocks} blocks")
         return self._of(subject, arms.naive, arms.work).ask(
             "calibrate", champion=str(arms.champion), blocks=blocks, work=str(arms.work)
+        )
+
+    def compare(
+        self,
+        subject: Subject,
+        arms: Arms,
+        engines: Mapping[str, Path],
+        base: str,
+        blocks: int,
+        say: Say,
+    ) -> Compared:
+        """Engines side by side on inputs never seen, each against `base`.
+
+        Raises: EngineError if `base` cannot be measured.
+        """
+        say(f"measuring the champion beside {len(engines) - 1} others, {blocks} blocks")
+        found = self._of(subject, arms.naive, arms.work).ask(
+            "measure", arms={name: str(path) for name, path in engines.items()}, blocks=blocks,
+            work=str(arms.work), required=[base], compared_to=base,
+            repeated_blocks=MOST_REPEATED_BLOCKS,
+        )  # fmt: skip
+        return Compared(
+            log_ratios={name: held["log_ratios"] for name, held in found["ratios"].items()},
+            failed=found["failed"],
+            blocks=found["blocks"],
+            disturbed_blocks=found["disturbed_blocks"],
+            evidence=found["evidence"],
         )
 
     def confirm(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> Confirmed:

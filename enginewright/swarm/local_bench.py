@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from enginewright.swarm.oracle_check import check_against_oracle
 from enginewright.swarm.subject import read_subject, write_inputs
 from enginewright.swarm.workbench import (
     Arms,
+    Compared,
     Confirmed,
     Delivered,
     Finding,
@@ -110,6 +112,18 @@ class LocalBench:
     def calibrate(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> dict[str, Any]:
         """The champion against itself."""
         return self._judging.calibrate(subject, arms, blocks, say)
+
+    def compare(
+        self,
+        subject: Subject,
+        arms: Arms,
+        engines: Mapping[str, Path],
+        base: str,
+        blocks: int,
+        say: Say,
+    ) -> Compared:
+        """Engines side by side."""
+        return self._judging.compare(subject, arms, engines, base, blocks, say)
 
     def confirm(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> Confirmed:
         """Champion and naive engine on fresh inputs."""

@@ -29,14 +29,18 @@ from enginewright.swarm.run_folder import RunFolder, disk_errors, hold_run, writ
 from enginewright.swarm.run_state import SEARCH, RunState
 from enginewright.swarm.search import Search, protected_limits
 from enginewright.swarm.sentinels import run_sentinels
+from enginewright.swarm.shortlist import run_shortlist, shortlist_seconds
 from enginewright.swarm.stages import Stages
 from enginewright.swarm.workbench import Subject, Workbench
 from enginewright.target import LoadedTarget
 
 SENTINEL_SHARE = 0.12
 """Share of the wall time that candidates with known verdicts may take."""
-AUDIT_SECONDS = 30.0
-"""Time that the reference engine takes to judge the confirmation's outputs, roughly."""
+SHORTLIST_SHARE = 0.1
+"""Share of the wall time that the shortlist may take."""
+AUDIT_SECONDS = 60.0
+"""Time that the reference engine takes to judge the confirmation's outputs and to compare
+distributions at a long context, roughly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,25 +163,36 @@ def _carry_out(run: Run, hands: Hands, options: Options, start: float) -> dict[s
     tell("phase", phase="bar")
     bar = measure_bar(run)
     block_seconds = _block_seconds(run)
-    sentinel_seconds = SENTINEL_SHARE * run.journal.budget.wall_seconds
-    run.journal.budget.keep_for_the_end(
-        DELIVERY_SECONDS + LEAST_BLOCKS * block_seconds + AUDIT_SECONDS + sentinel_seconds
-    )
+    budget = run.journal.budget
+    sentinel_seconds = SENTINEL_SHARE * budget.wall_seconds
+    listed_seconds = min(SHORTLIST_SHARE * budget.wall_seconds, shortlist_seconds())
+    at_the_end = DELIVERY_SECONDS + LEAST_BLOCKS * block_seconds + AUDIT_SECONDS
+    budget.keep_for_the_end(at_the_end + listed_seconds + sentinel_seconds)
     tell("phase", phase="search")
     patience = max(6, run.subject.target.budget.trials // 2)
     build_if_absent(run, run.state.champion())
     search = Search(run, protected_limits(run.subject.target, bar))
     reason = search.run(hands.make_proposer(run, options), patience=patience)
     tell("searched", reason=reason)
-    run.journal.budget.release_for_sentinels(sentinel_seconds)
+    budget.release(sentinel_seconds)
     run_sentinels(run, search.rules())
+    budget.release(listed_seconds)
+    tell("phase", phase="shortlist")
+    left = budget.left_seconds - at_the_end
+    shortlist = run_shortlist(run, seconds=min(left, shortlist_seconds()))
     tell("phase", phase="confirm")
     confirmed = confirm_champion(run, block_seconds=block_seconds)
     tell("phase", phase="ship")
     delivered, answer = deliver_champion(run)
     timings = run.stages.summary(time.monotonic() - start)
     result = build_result(
-        run, confirmed, delivered, answer=answer, timings=timings, stopped_because=reason
+        run,
+        confirmed,
+        delivered,
+        shortlist=shortlist,
+        answer=answer,
+        timings=timings,
+        stopped_because=reason,
     )
     hands.remember(run, result)
     hands.write_report(run, result)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from safetensors.numpy import load_file
 
 from enginewright.errors import EngineError, UsageError
+from enginewright.evaluation.run_sequences import Floats, run_sequences
 from enginewright.model import Checkpoint, Golden, Graph, compare, execute, find_golden
 from enginewright.model.golden import EncoderComparison
-from enginewright.swarm.run_folder import disk_errors
 from enginewright.swarm.workbench import Finding
 
 MOST_LOGIT_ERROR = 0.01
@@ -26,12 +21,8 @@ MOST_LEAD = 0.01
 """Largest lead, in the oracle's logits, of its token over one that the engine prefers."""
 LEAST_COSINE = 0.99999
 """Smallest cosine of an embedding with the oracle's."""
-EVALUATE_SECONDS = 600.0
-"""Time that the naive engine may take for all recorded texts."""
 SHORT_TOKENS = 12
 """Length of the sequence that is compared with NumPy when nothing is recorded."""
-
-Floats = npt.NDArray[np.float32]
 
 
 def check_against_oracle(
@@ -85,36 +76,6 @@ def _against_numpy(program: Path, engine: Path, graph: Graph, checkpoint: Checkp
         f"of this project's NumPy semantics on {length} tokens",
         {"oracle": None, "source": "NumPy semantics of the graph", "max_error": error},
     )
-
-
-def run_sequences(
-    program: Path, engine: Path, checkpoint: Path, sequences: list[list[int]]
-) -> list[Floats]:
-    """What an engine answers to whole sequences: logits `[T, vocabulary]` or an embedding each.
-
-    Raises: EngineError if it fails; MachineError if the disk refuses.
-    """
-    with disk_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as scratch:
-        asked, answered = Path(scratch) / "in.json", Path(scratch) / "out.safetensors"
-        asked.write_text(json.dumps({"sequences": sequences}))
-        command: list[Any] = [program, "evaluate", "--engine", engine, "--checkpoint", checkpoint]
-        try:
-            done = subprocess.run(
-                [*command, "--input", asked, "--output", answered],
-                capture_output=True,
-                text=True,
-                timeout=EVALUATE_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise EngineError(f"{engine}: no answer within {EVALUATE_SECONDS:.0f} s") from error
-        if done.returncode != 0:
-            said = done.stderr.strip().splitlines()
-            raise EngineError(
-                f"{engine}: `evaluate` ended with {done.returncode}: {said[-1] if said else ''}"
-            )
-        held = load_file(answered)
-        return [held[str(number)] for number in range(len(sequences))]
 
 
 def _finding(holds: Any, said: str, evidence: dict[str, Any]) -> Finding:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from enginewright.plan import Group, Plan
+from enginewright.plan.undo import aligned_groups
 
 _SETTINGS = ("threads", "pool", "memory", "cache", "numerics", "requires")
 
@@ -45,7 +46,7 @@ def _groups(step: str, mine: tuple[Group, ...], theirs: tuple[Group, ...]) -> li
     """Runs of ops between which both plans cut, where they differ; the same in many layers is
     one row."""
     counted: Counter[tuple[str, str, str]] = Counter()
-    for held, other in _aligned(mine, theirs):
+    for held, other in aligned_groups(mine, theirs):
         if [_describe(group) for group in held] != [_describe(group) for group in other]:
             ops = " ".join(_kind(op) for group in held for op in group.ops)
             counted[
@@ -57,31 +58,6 @@ def _groups(step: str, mine: tuple[Group, ...], theirs: tuple[Group, ...]) -> li
         _row(f"{step}: {ops}", times, before, after)
         for (ops, before, after), times in counted.items()
     ]
-
-
-def _aligned(
-    mine: tuple[Group, ...], theirs: tuple[Group, ...]
-) -> list[tuple[list[Group], list[Group]]]:
-    """Shortest runs of groups of both plans that cover the same ops."""
-    pairs: list[tuple[list[Group], list[Group]]] = []
-    held: list[Group] = []
-    other: list[Group] = []
-    left, right = list(mine), list(theirs)
-    while left or right:
-        covered = {op for group in held for op in group.ops}
-        reached = {op for group in other for op in group.ops}
-        if (left and len(covered) <= len(reached)) or not right:
-            held.append(left.pop(0))
-        else:
-            other.append(right.pop(0))
-        if {op for group in held for op in group.ops} == {
-            op for group in other for op in group.ops
-        }:
-            pairs.append((held, other))
-            held, other = [], []
-    if held or other:
-        pairs.append((held, other))
-    return pairs
 
 
 def _kind(op: str) -> str:

@@ -15,6 +15,7 @@ def build_result(
     confirmed: Confirmed,
     delivered: Delivered,
     *,
+    shortlist: dict[str, Any] | None,
     answer: dict[str, str],
     timings: dict[str, Any],
     stopped_because: str,
@@ -35,6 +36,8 @@ def build_result(
         "sentinels": [held.to_json() for held in outcomes(run)],
         "false_promotion": false_promotions(run.state.archive),
         "calibration": run.state.last_event("calibrated"),
+        "shortlist": shortlist,
+        "closeness": confirmed.closeness,
         "confirmation": {
             "blocks": confirmed.blocks,
             "disturbed_blocks": confirmed.disturbed_blocks,

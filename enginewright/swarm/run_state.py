@@ -10,6 +10,7 @@ from enginewright.plan import Plan
 from enginewright.retention import Archive, CandidateRecord, SignedLedger, Store, TrialRecord
 
 NAIVE, SEARCH, CONFIRM = "naive", "search", "confirm"
+SHORTLIST, ABLATION = "shortlist", "ablation"
 """Stages of trials."""
 
 
@@ -77,9 +78,14 @@ class RunState:
         return (self.candidate(trials[0].candidate), trials[0]) if trials else None
 
     def champion(self) -> CandidateRecord:
-        """The candidate of the last kept trial that no confirmation refused; the naive one before
-        any was kept."""
-        refused = {trial.candidate for trial in self.trials(CONFIRM) if trial.verdict == "rejected"}
+        """The candidate of the last kept trial that neither shortlist nor confirmation refused; the
+        naive one before any was kept."""
+        refused = {
+            trial.candidate
+            for stage in (SHORTLIST, CONFIRM)
+            for trial in self.trials(stage)
+            if trial.verdict == "rejected"
+        }
         kept = [
             trial
             for stage in (NAIVE, SEARCH)

@@ -6,11 +6,14 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from enginewright.evaluation.change_class import write_claim
 from enginewright.evaluation.judge_settings import JudgeSettings
 from enginewright.evaluation.multiplicity import next_level
 from enginewright.retention import CandidateRecord, TrialRecord
+from enginewright.swarm.claim import claim_of
 from enginewright.swarm.proposer import Proposal, Proposer
 from enginewright.swarm.run import Run
+from enginewright.swarm.run_folder import disk_errors
 from enginewright.swarm.run_state import SEARCH
 from enginewright.swarm.workbench import Finding, TrialRules
 from enginewright.target import Target
@@ -124,6 +127,10 @@ class Search:
             )
         if refused is not None:
             return refused
+        if candidate.parent is not None:
+            parent = self.state.plan(self.state.candidate(candidate.parent))
+            with disk_errors(engine):
+                write_claim(engine, claim_of(plan, parent))
         with self._run.stages.stage("kernel_check", candidate.id):
             wrong = self._run.bench.check_kernels(
                 self._run.subject, plan, engine, KERNEL_CHECK_SECONDS

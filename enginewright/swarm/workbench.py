@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -73,8 +73,26 @@ class Confirmed:
     `holds`."""
     wrong: str | None
     """How the champion's outputs leave the target's bounds; None if they do not."""
+    closeness: dict[str, dict[str, Any]]
+    """How near the champion's distributions are to the reference engine's, by tokens of context."""
     blocks: int
     """Blocks of each arm."""
+    disturbed_blocks: int
+    """Blocks during which others used the machine, though they were repeated."""
+    evidence: dict[str, Any]
+    """All behind it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Several engines side by side on inputs that the search never saw."""
+
+    log_ratios: dict[str, list[float]]
+    """By engine: logarithm of how many times faster than the one compared with, of each block."""
+    failed: dict[str, str]
+    """Engines that could not be measured, with the reason."""
+    blocks: int
+    """Blocks of each."""
     disturbed_blocks: int
     """Blocks during which others used the machine, though they were repeated."""
     evidence: dict[str, Any]
@@ -123,6 +141,17 @@ class Workbench(Protocol):
 
     def confirm(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> Confirmed:
         """Measure champion, naive engine and baselines on fresh inputs."""
+
+    def compare(
+        self,
+        subject: Subject,
+        arms: Arms,
+        engines: Mapping[str, Path],
+        base: str,
+        blocks: int,
+        say: Say,
+    ) -> Compared:
+        """Measure engines side by side, each against `base`."""
 
     def deliver(
         self, subject: Subject, arms: Arms, candidate: Path, out: Path, evidence: list[str]

@@ -14,9 +14,9 @@ from enginewright.retention import Archive
 
 KEYS = {
     "accepted", "acceptance", "answer", "baselines", "binary", "calibration", "champion",
-    "champion_candidate", "confirmation", "false_promotion", "floor_share", "folder", "manifest",
-    "naive", "report", "run", "sentinels", "speedup", "stopped_because", "target", "timings",
-    "trials",
+    "champion_candidate", "closeness", "confirmation", "false_promotion", "floor_share", "folder",
+    "manifest", "naive", "report", "run", "sentinels", "shortlist", "speedup", "stopped_because",
+    "target", "timings", "trials",
 }  # fmt: skip
 
 

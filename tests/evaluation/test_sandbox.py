@@ -70,7 +70,11 @@ for path in ({str(secret)!r}, "/etc/passwd", "/root", "/home", here, "/proc/1/ro
         pass
 """
     done = run(sandbox, script)
-    seen = [line for line in done.stdout.splitlines() if not line.endswith("[]")]
+    # The way to what was named is there: the interpreter may lie inside this folder.
+    named = [place for place in python_places()[:2] if place.is_relative_to(Path.cwd())]
+    on_the_way = sorted({place.relative_to(Path.cwd()).parts[0] for place in named})
+    bare = ("[]", str(on_the_way))
+    seen = [line for line in done.stdout.splitlines() if not line.endswith(bare)]
     assert seen == [], done.stderr
 
 

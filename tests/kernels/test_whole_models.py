@@ -14,7 +14,7 @@ from enginewright.kernel_source import processor_features
 from enginewright.model import build_graph, read_checkpoint
 from enginewright.plan import Allowed, Capacity, load_library, naive_plan, write_candidate
 from enginewright.settings import load_settings
-from enginewright.swarm.oracle_check import run_sequences
+from enginewright.evaluation.run_sequences import run_sequences
 from enginewright.variation import big_step
 
 TINY = Path(__file__).resolve().parent.parent / "goldens/tiny"

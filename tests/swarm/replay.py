@@ -12,7 +12,7 @@ from enginewright.plan.plan import PoolPlan
 from enginewright.settings import SOURCE_ROOT, Settings
 from enginewright.swarm.loop import Hands
 from enginewright.swarm.proposer import Proposal
-from enginewright.swarm.workbench import Confirmed, Delivered, Finding, Subject
+from enginewright.swarm.workbench import Compared, Confirmed, Delivered, Finding, Subject
 from enginewright.target import Machine, load_target
 
 TINY = Path(__file__).parent.parent / "goldens" / "tiny" / "llama_untied_llama3"
@@ -67,11 +67,14 @@ class Replay:
     """The verdicts of `script` in order, each `kept`, `rejected`, `void`, `not_built`, `wrong` or
     `killed`. What was asked of it is in `calls`."""
 
-    def __init__(self, script, *, naive="kept", die_at=None, wrong_in_the_end=None):
+    def __init__(
+        self, script, *, naive="kept", die_at=None, wrong_in_the_end=None, faster_after_all=None
+    ):
         self.script = list(script)
         self.naive = naive
         self.die_at = die_at
         self.wrong_in_the_end = wrong_in_the_end
+        self.faster_after_all = faster_after_all
         self.calls = []
         self.rules = []
         self.calibration = (0.99, 1.01)
@@ -148,10 +151,27 @@ class Replay:
                  "against": "naive", "value": 3.0, "low": 2.9, "high": 3.1, "holds": True}
             ],
             wrong="regret 3 nats" if self.wrong_in_the_end == arms.champion.name[-3:] else None,
+            closeness={},
             blocks=blocks,
             disturbed_blocks=0,
             evidence={},
         )  # fmt: skip
+
+    def compare(self, subject, arms, engines, base, blocks, say):
+        self._called("compare", *sorted(name[-3:] for name in engines))
+        assert all(path.exists() for path in engines.values())
+        faster = self.faster_after_all
+        return Compared(
+            log_ratios={
+                name: [0.1 if name[-3:] == faster else -0.1] * blocks
+                for name in engines
+                if name != base
+            },
+            failed={},
+            blocks=blocks,
+            disturbed_blocks=0,
+            evidence={},
+        )
 
     def deliver(self, subject, arms, candidate, out, evidence):
         self._called("deliver", arms.champion.name, len(evidence))
