@@ -60,15 +60,31 @@ def without(kinds: tuple[str, ...], layer: int) -> Edit:
         for kind in kinds:
             op = adds[2 * layer + per_layer[kind]]
             stream = _stream(graph, op)
-            # x + x scaled away by the next norm would show; the stream alone is what is left.
             for other in graph["ops"]:
                 other["inputs"] = [
                     stream if name == op["outputs"][0] else name for name in other["inputs"]
                 ]
-            graph["ops"].remove(op)
-            graph["buffers"].pop(op["outputs"][0], None)
+            _remove(graph, op)
+        _prune(graph)
 
     return edit
+
+
+def _remove(graph: dict[str, Any], op: dict[str, Any]) -> None:
+    graph["ops"].remove(op)
+    for name in op["outputs"]:
+        del graph["buffers"][name]
+
+
+def _prune(graph: dict[str, Any]) -> None:
+    """What nobody reads is not computed either: that is what the cheat saves."""
+    while True:
+        read = {name for op in graph["ops"] for name in op["inputs"]} | {graph["output"]}
+        idle = [op for op in graph["ops"] if op["outputs"] and not read & set(op["outputs"])]
+        if not idle:
+            return
+        for op in idle:
+            _remove(graph, op)
 
 
 def _stream(graph: dict[str, Any], add: dict[str, Any]) -> str:

@@ -38,12 +38,14 @@ class Closeness:
 
 
 BOUNDS: dict[ChangeClass, Closeness] = {
-    "bit_exact": Closeness(kl_nats=1e-5, top1_agreement=0.999),
-    "reassociated": Closeness(kl_nats=1e-5, top1_agreement=0.999),
-    "precision_changed": Closeness(kl_nats=0.02, top1_agreement=0.95),
+    "bit_exact": Closeness(kl_nats=2e-9, top1_agreement=0.99),
+    "reassociated": Closeness(kl_nats=2e-9, top1_agreement=0.99),
+    "precision_changed": Closeness(kl_nats=0.012, top1_agreement=0.9),
 }
-"""Of what a target may allow. A bit-exact change of a champion is as close as its champion: what is
-asked of it here is what its own plan's precision asks for."""
+"""Of what a target may allow: halfway (in the logarithm) between the farthest honest engine and the
+nearest cheat at contexts of 64 tokens and more, see benchmarks/judge/README.md. A bit-exact change
+of a champion is as close as its champion: what is asked of it here is what its own plan's precision
+asks for."""
 
 
 def strictest(first: ChangeClass, second: ChangeClass) -> ChangeClass:

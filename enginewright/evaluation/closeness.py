@@ -22,6 +22,7 @@ from enginewright.errors import EngineError
 from enginewright.evaluation.change_class import (
     BOUNDS,
     ChangeClass,
+    Closeness,
     class_of_plan,
     loosest,
     most_allowed,
@@ -164,6 +165,7 @@ def check_closeness(
     numerics: Numerics,
     *,
     is_same: bool | None,
+    all_bounds: Mapping[ChangeClass, Closeness] = BOUNDS,
 ) -> Finding:
     """Whether an engine lives up to its claim.
 
@@ -173,7 +175,7 @@ def check_closeness(
     if claim == "bit_exact" and not is_same:
         detail = "claims bit_exact, and answers other bytes than the champion"
         return rejected(GATE, checked, "overclaimed", detail)
-    bounds = BOUNDS[of_plan if claim == "bit_exact" else claim]
+    bounds = all_bounds[of_plan if claim == "bit_exact" else claim]
     for length, report in reports.items():
         where = f"at {length} tokens"
         if report.cosine is not None:

@@ -68,6 +68,8 @@ def _meant(engine: Path) -> dict[str, Any]:
             "huge_pages": plan["memory"]["huge_pages"],
             "cache": plan["cache"],
             "numerics": plan["numerics"],
+            # A target cannot allow one yet: what one request computed may serve no other.
+            "prefix_cache": False,
         },
         "objects": {
             group["object"]: group["kernel"]

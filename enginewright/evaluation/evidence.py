@@ -56,6 +56,7 @@ def pass_json(seen: Pass) -> dict[str, Any]:
         "memory": None if seen.memory is None else asdict(seen.memory),
         "server_cpu_seconds": seen.server_cpu_seconds,
         "contention": asdict(seen.contention),
+        "load_share": seen.load_share,
         "stopped": None if seen.stopped is None else asdict(seen.stopped),
         "engagement": None if seen.engagement is None else asdict(seen.engagement),
         "answers": [_answer_json(answer) for answer in seen.answers],

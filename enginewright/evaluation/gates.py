@@ -167,6 +167,20 @@ def check_physics(bounds: Mapping[str, Floor], seen: Pass, *, tolerance: float) 
     return passed("physics", len(seen.answers))
 
 
+def check_client(seen: Pass, *, limit: float) -> Finding:
+    """The load generator had time to spare: else it, and not the engine, was timed."""
+    if not seen.load_share <= limit:
+        return Finding(
+            gate="client",
+            checked=len(seen.answers),
+            rejected=None,
+            void="client_bound",
+            detail=f"{seen.arm}: the load generator was busy for {seen.load_share:.0%} of the "
+            f"time; at most {limit:.0%} leaves it free to stamp what comes",
+        )
+    return passed("client", len(seen.answers))
+
+
 def check_together(seen: Pass) -> Finding:
     """Requests sent again all at once gave the same as alone: the same ids, the same bytes."""
     alone = {answer.id: answer for answer in seen.answers}

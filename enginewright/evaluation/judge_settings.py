@@ -29,6 +29,8 @@ class JudgeSettings:
     """Share of the processors that others may use during a pass."""
     steal_share_limit: float = 0.03
     """Share of the processors' time that the host may take from this machine during a pass."""
+    load_share_limit: float = 0.5
+    """Share of one processor that the load generator may take."""
     pass_seconds: float = 1.2
     """Timed work of a pass that is worth the start of a process: fast engines are sent more
     requests from the second block on."""
@@ -36,7 +38,7 @@ class JudgeSettings:
     """Most times that the workload's requests are multiplied for that."""
     repeated_blocks: int = 6
     """Blocks that may be repeated because they were contended."""
-    closeness_lengths: tuple[int, ...] = (16, 64, 256)
+    closeness_lengths: tuple[int, ...] = (64, 256)
     """Tokens of the texts at whose ends distributions are compared before a promotion; empty
     compares none."""
     closeness_long: int = 1024

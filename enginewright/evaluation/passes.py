@@ -82,6 +82,8 @@ class Pass:
     """Who else used the processors while it was under load."""
     stopped: Stopped | None
     """How it ended; None if it is not ours."""
+    load_share: float
+    """Share of one processor that the load generator took while it sent."""
     engagement: Engagement | None = None
     """What it says that it ran; None for other servers than ours."""
 
@@ -160,6 +162,7 @@ def run_pass(
         together=again,
         server_cpu_seconds=spent,
         contention=contention,
+        load_share=result.cpu_seconds / contention.seconds,
         stopped=stopped,
         engagement=engagement,
     )

@@ -17,7 +17,7 @@ from enginewright.evaluation.change_class import most_allowed
 from enginewright.evaluation.closeness import LengthReport, check_closeness
 from enginewright.evaluation.contention import Contention
 from enginewright.evaluation.floors import Floor
-from enginewright.evaluation.gates import check_physics
+from enginewright.evaluation.gates import check_client, check_physics
 from enginewright.evaluation.judge_settings import settings_from_json
 from enginewright.evaluation.load_records import Answer
 from enginewright.evaluation.metrics import pass_metrics, speedup_log
@@ -81,6 +81,8 @@ def redecide(evidence: dict[str, Any]) -> Redecision:
                 return Redecision(verdict="void: contended", from_samples=True, speedup=None)
             continue
         for seen in passes.values():
+            if check_client(seen, limit=frame.settings.load_share_limit).void is not None:
+                return Redecision(verdict="void: client_bound", from_samples=True, speedup=None)
             finding = check_physics(frame.bounds, seen, tolerance=frame.settings.physics_tolerance)
             if finding.void is not None:
                 return Redecision(verdict="void: physics", from_samples=True, speedup=None)
@@ -135,6 +137,8 @@ class _Frame:
             together=(),
             server_cpu_seconds=held["server_cpu_seconds"],
             contention=Contention(**held["contention"]),
+            # Evidence of before this was measured has none.
+            load_share=held.get("load_share", 0.0),
             stopped=None,
         )
 

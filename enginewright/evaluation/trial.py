@@ -37,6 +37,7 @@ from enginewright.evaluation.floors import target_floors
 from enginewright.evaluation.gates import (
     Finding,
     check_answers,
+    check_client,
     check_physics,
     check_texts,
     check_together,
@@ -231,6 +232,7 @@ class _Trial:
             # Of a disturbed pass, no time is used: a load generator that had to wait sees pieces
             # arrive together that were sent one by one.
             tolerance = job.settings.physics_tolerance
+            self._apply(name, check_client(seen, limit=job.settings.load_share_limit))
             self._apply(name, check_physics(self._bounds, seen, tolerance=tolerance))
         return seen
 

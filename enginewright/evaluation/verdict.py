@@ -46,6 +46,7 @@ VoidReason = Literal[
     "unchecked",
     "load_failed",
     "harness_changed",
+    "client_bound",
 ]
 """The measurement's fault: it says nothing about the candidate.
 
@@ -54,6 +55,7 @@ VoidReason = Literal[
 - `same_engine`: both arms have the same fingerprint
 - `champion_failed`, `oracle_failed`, `load_failed`: one of the others failed, not the candidate
 - `unchecked`: a gate had nothing to check
+- `client_bound`: the load generator was too busy to time anything
 - `harness_changed`: the judge's own files changed while it judged
 """
 

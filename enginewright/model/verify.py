@@ -35,6 +35,10 @@ def verify_graph(graph: Graph) -> None:
         written.update(op.outputs)
     if graph.output not in written:
         _refuse(f"the output `{graph.output}` is written by no op")
+    for op in graph.ops:
+        for name in op.outputs:
+            if name not in graph.readers and name != graph.output:
+                _refuse(f"op `{op.id}` writes `{name}`, which no op reads")
     unused = graph.buffers.keys() - written
     if unused:
         _refuse(f"buffer `{min(unused)}` is written by no op")

@@ -21,6 +21,7 @@ SETTINGS = JudgeSettings(
     other_share_limit=10.0,
     steal_share_limit=10.0,
     most_rounds=1,
+    load_share_limit=10.0,
     closeness_lengths=(),
     request_timeout_seconds=5.0,
 )

@@ -49,6 +49,7 @@ def seen(answers: tuple[Answer, ...], together: tuple[Answer, ...]) -> Pass:
         together=together,
         server_cpu_seconds=1.0,
         contention=Contention(seconds=1.0, other_share=0.0, steal_share=0.0),
+        load_share=0.01,
         stopped=None,
     )
 

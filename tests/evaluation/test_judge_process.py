@@ -76,7 +76,7 @@ def make_engine(tmp_path: Path, decoder_graph: Graph, tokenizer_file: Path) -> M
             "plan": hashlib.sha256((folder / "plan.json").read_bytes()).hexdigest(),
             "graph": hashlib.sha256((folder / "graph.json").read_bytes()).hexdigest(),
             "device": "cpu", "spin_microseconds": 1, "pin": True, "huge_pages": False,
-            "cache": {"dtype": "f32"}, "numerics": [], "objects": ["aa"],
+            "cache": {"dtype": "f32"}, "numerics": [], "prefix_cache": False, "objects": ["aa"],
         }  # fmt: skip
         (folder / "facts.json").write_text(json.dumps(facts))
         given = {"trick": trick, "given": {"facts": str(folder / "facts.json")}, **settings}

@@ -97,6 +97,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("op:L0.q/outputs", ["embed"]), "which is written already"),
         (change("op:L0.q/weights", ["nothing"]), "names weight `nothing`"),
         (change("op:L0.q/weights", []), "weights have shapes"),
+        (change("op:L0.ffn_add/inputs", ["L0.add", "L0.add"]), "`L0.down`, which no op reads"),
         (change("op:L0.q/id", "L0.k"), "appears twice"),
         (change("op:L0.q/attributes", {"x": 1}), "unknown attribute `x`"),
         (change("op:L0.norm/attributes", {}), "lacks attribute `epsilon`"),

@@ -24,6 +24,7 @@ pub fn check(path: &str, graph: &Graph) -> Result<(), EngineError> {
     check_files(&place, graph)?;
     check_weights(&place, graph)?;
     check_ops(&place, graph)?;
+    check_readers(&place, graph)?;
     check_output(&place, graph)
 }
 
@@ -195,6 +196,19 @@ fn check_layer(
             ));
         }
         _ => {}
+    }
+    Ok(())
+}
+
+/// Every buffer has a reader: one without has no place in memory when its op is fused with others.
+fn check_readers(place: &Place<'_>, graph: &Graph) -> Result<(), EngineError> {
+    let read: HashSet<&str> = graph.ops.iter().flat_map(|op| &op.inputs).map(String::as_str).collect();
+    for op in &graph.ops {
+        let unread = |name: &&String| !read.contains(name.as_str()) && **name != graph.output;
+        if let Some(name) = op.outputs.iter().find(unread) {
+            let field = format!("ops.{}.outputs", op.id);
+            return Err(place.invalid(field, name, "a buffer that another op reads, or the output"));
+        }
     }
     Ok(())
 }

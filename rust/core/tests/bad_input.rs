@@ -107,6 +107,7 @@ fn every_lie_of_a_graph_is_refused_by_name() {
         ("/ops/1/inputs", json!(["nowhere"]), "nowhere"),
         ("/ops/1/outputs", json!(["e"]), "no other op writes"),
         ("/ops/1/weights", json!([]), "ops.rope"),
+        ("/ops/4/inputs", json!(["x"]), "ops.attend.outputs"),
         ("/ops/1/kind", json!("telepathy"), "telepathy"),
         ("/ops/2/attributes/layer", json!(1), "ops.write.attributes.layer"),
         ("/ops/3/attributes/kv_heads", json!(0), "ops.attend"),

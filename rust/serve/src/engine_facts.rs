@@ -39,6 +39,8 @@ impl EngineFacts {
             "cache": {"dtype": plan.cache.dtype, "layout": plan.cache.layout, "capacity": plan.cache.capacity,
                       "slots": plan.cache.slots},
             "numerics": plan.numerics,
+            // Every prompt is computed from its first token: no request is faster for one before it.
+            "prefix_cache": false,
             "files": files,
         });
         let steps = plan.steps.keys().map(|kind| (*kind, AtomicU64::new(0))).collect();
