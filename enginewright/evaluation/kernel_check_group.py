@@ -106,7 +106,7 @@ class CheckedGroup:
                     raw = values.reshape(-1).view(np.uint8)
                 else:
                     described = graph["weights"][name]
-                    is_scale = op.kind in ("rms_norm", "layer_norm") and place == 0
+                    is_scale = op.kind in ("rms_norm", "layer_norm", "head_norm") and place == 0
                     if len(described["shape"]) == 1:
                         # The host hands out norm weights and biases as float32.
                         described = described | {"dtype": "f32"}

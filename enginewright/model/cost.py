@@ -196,6 +196,7 @@ _FLOPS: dict[str, Callable[[Graph, Op, StepShape], int]] = {
     ),
     "rms_norm": _per_value(4),
     "layer_norm": _per_value(7),
+    "head_norm": _per_value(4),
     "linear": _linear_flops,
     "rope": _per_value(3),
     "kv_write": _per_value(0),

@@ -70,6 +70,15 @@ def _check_norm(graph: Graph, op: Op) -> Problem:
     return _same_shape(graph, op)
 
 
+def _check_head_norm(graph: Graph, op: Op) -> Problem:
+    heads, head_dim = op.integer("heads"), op.integer("head_dim")
+    if min(heads, head_dim) < 1 or _width(graph, op.inputs[0]) != heads * head_dim:
+        return f"{heads} heads of {head_dim} do not fill the input"
+    if _shapes(graph, op) != [(head_dim,)]:
+        return f"weights have shapes {_shapes(graph, op)}; expected [{head_dim}]"
+    return _same_shape(graph, op)
+
+
 def _check_linear(graph: Graph, op: Op) -> Problem:
     shapes = _shapes(graph, op)
     wanted = (_width(graph, op.outputs[0]), _width(graph, op.inputs[0]))
@@ -134,6 +143,7 @@ OP_TABLE: dict[str, OpRule] = {
     "embed": _rule(0, 1, _check_embed, tables=list, position_offset=int),
     "rms_norm": _rule(1, 1, _check_norm, epsilon=_NUMBER),
     "layer_norm": _rule(1, 1, _check_norm, epsilon=_NUMBER),
+    "head_norm": _rule(1, 1, _check_head_norm, heads=int, head_dim=int, epsilon=_NUMBER),
     "linear": _rule(1, 1, _check_linear),
     "rope": _rule(
         1, 1, _check_rope, heads=int, head_dim=int, rotary=int, pairing=str, magnitude=_NUMBER

@@ -1,4 +1,4 @@
-//! Norms alone, or after a sum of two rows.
+//! Norms alone, of rows or of their heads, or of a sum of two rows.
 
 use crate::abi::{self, Call};
 use crate::constants::{ABSENT, MOST_OPS, find, float, numbers, text};
@@ -7,13 +7,16 @@ use crate::vector::Lanes;
 
 const OPS: &str = text_constant!("EW_OPS", "rms_norm");
 const WIDTHS: [usize; MOST_OPS] = numbers(texts!("WIDTH"), 576);
+const HEADS: [usize; MOST_OPS] = numbers(texts!("HEADS"), 1);
 const EPSILONS: [Option<&str>; MOST_OPS] = texts!("EPSILON_BITS");
 const ROWS: [Option<&str>; MOST_OPS] = texts!("ROWS");
 
 const ADDS: bool = find(OPS, "add", 0) != ABSENT;
 const NORM: usize = ADDS as usize;
 const IS_LAYER_NORM: bool = find(OPS, "layer_norm", 0) != ABSENT;
-const WIDTH: usize = WIDTHS[NORM];
+/// Parts of a row that are normalised each on its own.
+const PARTS: usize = if find(OPS, "head_norm", 0) == ABSENT { 1 } else { HEADS[NORM] };
+const WIDTH: usize = WIDTHS[NORM] / PARTS;
 const EPSILON: f32 = float(EPSILONS, NORM, 1e-5);
 const SELECTED: bool = abi::same(text(ROWS, NORM, "tokens"), "selected");
 
@@ -22,7 +25,14 @@ pub unsafe fn rows(call: &Call) -> usize {
 }
 
 pub unsafe fn run(call: &Call, row: usize) {
-    let at = row * WIDTH;
+    for part in row * PARTS..(row + 1) * PARTS {
+        unsafe { normalise(call, part * WIDTH) }
+    }
+}
+
+/// One row, or one head of it, from value `at` on.
+#[inline(always)]
+unsafe fn normalise(call: &Call, at: usize) {
     unsafe {
         let (mut x, out) = (call.inputs[0].add(at), call.outputs[0].add(at));
         if ADDS {

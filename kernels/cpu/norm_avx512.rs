@@ -1,6 +1,7 @@
 //! Norms of rows, perhaps after a sum. Family: norm. Lanes: vector_avx512.
 //!
 //!   rms_norm:   y = x * w / sqrt(mean(x^2) + epsilon)
+//!   head_norm:  rms_norm of each head of the row
 //!   layer_norm: y = (x - mean) / sqrt(variance + epsilon) * w + b
 //!
 //! Bound: memory; a row is read once from far and again from the first-level cache. Sums in float32, sixteen or more
@@ -9,7 +10,7 @@
 //!
 //! ```toml
 //! name = "norm_avx512"
-//! pattern = "add? layer_norm|add? rms_norm"
+//! pattern = "add? layer_norm|add? rms_norm|head_norm"
 //! steps = ["prefill", "decode", "encode"]
 //! requires = ["avx512f", "avx512bw", "avx512dq", "avx512vl", "f16c"]
 //! numerics = []

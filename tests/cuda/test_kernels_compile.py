@@ -16,7 +16,7 @@ from enginewright.settings import load_settings
 from enginewright.variation import big_step
 
 TINY = Path(__file__).resolve().parent.parent / "goldens/tiny"
-TINY_MODELS = ("qwen2_biases", "bert_mean", "bert_cls")
+TINY_MODELS = ("qwen2_biases", "qwen3_head_norms", "bert_mean", "bert_cls")
 CHIPS = ("sm_80", "sm_89", "sm_90a", "sm_100", "sm_120")
 LIBRARY = load_library(load_settings().cuda_kernels)
 

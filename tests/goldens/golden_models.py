@@ -16,6 +16,8 @@ from transformers import (
     MistralForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
 )
 
 SIZES = {
@@ -125,6 +127,24 @@ TINY_MODELS: dict[str, Tiny] = {
     "qwen2_biases": Tiny(
         make=lambda: Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=True)),
         dtype=torch.bfloat16,
+    ),
+    "qwen3_head_norms": Tiny(
+        make=lambda: Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=24)),
+        dtype=torch.bfloat16,
+    ),
+    "qwen3_tied_window": Tiny(
+        make=lambda: Qwen3ForCausalLM(
+            Qwen3Config(
+                **(SIZES | {"num_hidden_layers": 3}),
+                head_dim=32,
+                tie_word_embeddings=True,
+                use_sliding_window=True,
+                sliding_window=8,
+                max_window_layers=1,
+                rms_norm_eps=1e-5,
+            )
+        ),
+        dtype=torch.float16,
     ),
     "bert_cls": Tiny(
         make=lambda: bert(hidden_act="gelu_new"),

@@ -3,12 +3,13 @@ r"""Record the oracle: what `transformers` answers. Run by hand, in an environme
     python3.11 -m venv oracle
     oracle/bin/pip install torch==2.13.0 transformers==5.18.0 accelerate==1.15.0 \
         gguf==0.19.0 safetensors==0.8.0
-    oracle/bin/python tests/goldens/record.py [smollm2 SMOLLM2.gguf | minilm FOLDER | tiny]
+    oracle/bin/python tests/goldens/record.py \
+        [smollm2 SMOLLM2.gguf | minilm FOLDER | tiny [NAME ...]]
 
 `smollm2` and `minilm` write to enginewright/model/goldens, which are shipped: `build` checks naive
 engines against them. `tiny` writes random models of every family, with their answers, to
-tests/goldens/tiny. Everything runs in float32 with eager attention on a CPU. Nothing of
-enginewright is imported: an oracle must not share our mistakes.
+tests/goldens/tiny: all of them, or those named. Everything runs in float32 with eager attention on
+a CPU. Nothing of enginewright is imported: an oracle must not share our mistakes.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ def main() -> None:
             record_decoder(Path(path), "smollm2-135m-instruct.q4_1")
         case ["minilm", folder]:
             record_encoder(Path(folder), "all-minilm-l6-v2")
-        case ["tiny"]:
-            for name, model in TINY_MODELS.items():
-                record_tiny(name, model)
+        case ["tiny", *names] if set(names) <= TINY_MODELS.keys():
+            for name in names or TINY_MODELS:
+                record_tiny(name, TINY_MODELS[name])
         case _:
             sys.exit(__doc__)
 

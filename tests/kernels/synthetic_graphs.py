@@ -26,6 +26,7 @@ class Form:
     has_biases: bool = False
     gelu: str = "erf"
     pool: str = "mean_pool"
+    has_head_norms: bool = False
 
 
 @dataclass
@@ -84,6 +85,13 @@ class GraphMaker:
             weights.append(self.weight(f"{name}.bias", HIDDEN))
         return self.op(name, kind, [x], HIDDEN, weights=tuple(weights), rows=rows, epsilon=1e-5)
 
+    def head_norm(self, name: str, x: str, heads: int) -> str:
+        """RMS norm of each head."""
+        return self.op(
+            name, "head_norm", [x], heads * HEAD_DIM, weights=(self.weight(f"{name}.w", HEAD_DIM),),
+            heads=heads, head_dim=HEAD_DIM, epsilon=1e-6,
+        )  # fmt: skip
+
     def rope(self, name: str, x: str, heads: int) -> str:
         """Turns pairs of each head."""
         frequencies = (10000.0 ** (-np.arange(HEAD_DIM // 2) / (HEAD_DIM // 2))).astype(np.float32)
@@ -125,6 +133,8 @@ def decoder(form: Form) -> Graph:
         make.linear(name, h, width)
         for name, width in (("q", HIDDEN), ("k", KV_WIDTH), ("v", KV_WIDTH))
     )
+    if form.has_head_norms:
+        q, k = make.head_norm("q_norm", q, HEADS), make.head_norm("k_norm", k, KV_HEADS)
     q, k = make.rope("q_rope", q, HEADS), make.rope("k_rope", k, KV_HEADS)
     make.op("cache", "kv_write", [k, v], 0, layer=0, kv_heads=KV_HEADS, head_dim=HEAD_DIM)
     a = make.op(

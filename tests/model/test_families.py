@@ -23,6 +23,8 @@ TINY = [
     "llama_untied_llama3",
     "mistral_window",
     "qwen2_biases",
+    "qwen3_head_norms",
+    "qwen3_tied_window",
 ]
 
 
@@ -73,6 +75,9 @@ def write_gguf(
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
+    if "head_dim" in config:
+        writer.add_key_length(config["head_dim"])
+        writer.add_value_length(config["head_dim"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     if config["rope_parameters"]["rope_type"] == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_divisors(config["rope_parameters"]))
@@ -106,6 +111,7 @@ YARN = {"scaling.type": "yarn", "scaling.factor": 4.0, "scaling.original_context
         ("llama_tied_yarn_sharded_bf16", "llama", YARN),
         ("llama_untied_llama3", "llama", {}),
         ("qwen2_biases", "qwen2", {}),
+        ("qwen3_head_norms", "qwen3", {}),
     ],
 )
 def test_the_same_model_as_gguf_gives_the_same_answer(
@@ -144,6 +150,9 @@ def changed_folder(source: Path, target: Path, file: str, **changes: object) -> 
         ("llama_untied_llama3", {"rope_parameters": {"rope_type": "su"}}, "`su` is not supported"),
         ("llama_untied_llama3", {"rope_parameters": 3}, "expected an object"),
         ("llama_untied_llama3", {"partial_rotary_factor": 0.5}, "turn whole heads"),
+        ("qwen3_head_norms", {"head_dim": 32}, r"the configuration says \[128, 64\]"),
+        ("qwen3_head_norms", {"head_dim": None}, r"the configuration says \[512, 64\]"),
+        ("qwen2_biases", {"model_type": "qwen3", "head_dim": 16}, r"q_norm\.weight` is missing"),
         ("bert_mean", {"position_embedding_type": "relative_key"}, "expected absolute"),
         ("bert_mean", {"hidden_act": "relu"}, "expected one of gelu"),
         ("bert_mean", {"num_attention_heads": 5}, "does not divide into 5 heads"),

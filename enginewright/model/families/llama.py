@@ -1,8 +1,8 @@
 """llama-like decoders: RMS norm, grouped-query attention with RoPE, gated SiLU feed-forward.
 
-Source: `modeling_llama.py`, `modeling_mistral.py` and `modeling_qwen2.py` of transformers. The
-families differ in
-biases, windows and names only; `llama_config` reads those.
+Source: `modeling_llama.py`, `modeling_mistral.py`, `modeling_qwen2.py` and `modeling_qwen3.py` of
+transformers. The families differ in biases, windows, norms of heads and names only; `llama_config`
+reads those.
 """
 
 from __future__ import annotations
@@ -72,6 +72,9 @@ def _attention(
     q = _linear(build, f"{prefix}.q", names["q"], h, hidden, q_width)
     k = _linear(build, f"{prefix}.k", names["k"], h, hidden, kv_width)
     v = _linear(build, f"{prefix}.v", names["v"], h, hidden, kv_width)
+    if config.has_head_norms:
+        q = _head_norm(build, config, f"{prefix}.q_norm", names["q_norm"], q, config.heads)
+        k = _head_norm(build, config, f"{prefix}.k_norm", names["k_norm"], k, config.kv_heads)
     turn: dict[str, Attribute] = {
         "head_dim": config.head_dim,
         "rotary": config.rotary,
@@ -135,6 +138,19 @@ def _norm(build: GraphBuilder, config: LlamaConfig, op_id: str, weight: str, x: 
         width=config.hidden,
         weights=[build.weight(weight, (config.hidden,))],
         attributes={"epsilon": config.epsilon},
+    )
+
+
+def _head_norm(
+    build: GraphBuilder, config: LlamaConfig, op_id: str, weight: str, x: str, heads: int
+) -> str:
+    return build.add(
+        op_id,
+        "head_norm",
+        [x],
+        width=heads * config.head_dim,
+        weights=[build.weight(weight, (config.head_dim,))],
+        attributes={"heads": heads, "head_dim": config.head_dim, "epsilon": config.epsilon},
     )
 
 

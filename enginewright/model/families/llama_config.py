@@ -9,8 +9,12 @@ from enginewright.model.checkpoint import Checkpoint
 from enginewright.model.read_json import Fields
 from enginewright.model.rope import Rope, rope_from_config, rope_from_gguf
 
-GGUF_ARCHITECTURES = ("llama", "qwen2")
-CONFIG_MODEL_TYPES = ("llama", "mistral", "qwen2")
+GGUF_ARCHITECTURES = ("llama", "qwen2", "qwen3")
+CONFIG_MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")
+HEAD_NORMED = ("qwen3",)
+"""Architectures that normalise each head of queries and keys before it turns."""
+HEAD_DIM_DEFAULTS = {"qwen3": 128}
+"""`head_dim` where config.json has none and it is not the hidden size over the heads."""
 
 MOST_LAYERS = 4096
 MOST_HEAD_VALUES = 1 << 16
@@ -23,6 +27,8 @@ GGUF_NAMES = {
     "q": "blk.{}.attn_q",
     "k": "blk.{}.attn_k",
     "v": "blk.{}.attn_v",
+    "q_norm": "blk.{}.attn_q_norm.weight",
+    "k_norm": "blk.{}.attn_k_norm.weight",
     "attention_output": "blk.{}.attn_output",
     "feed_forward_norm": "blk.{}.ffn_norm.weight",
     "gate": "blk.{}.ffn_gate",
@@ -39,6 +45,8 @@ CONFIG_NAMES = {
     "q": "layers.{}.self_attn.q_proj",
     "k": "layers.{}.self_attn.k_proj",
     "v": "layers.{}.self_attn.v_proj",
+    "q_norm": "layers.{}.self_attn.q_norm.weight",
+    "k_norm": "layers.{}.self_attn.k_norm.weight",
     "attention_output": "layers.{}.self_attn.o_proj",
     "feed_forward_norm": "layers.{}.post_attention_layernorm.weight",
     "gate": "layers.{}.mlp.gate_proj",
@@ -77,6 +85,8 @@ class LlamaConfig:
     """How they turn."""
     pairing: str
     """`adjacent` or `half`."""
+    has_head_norms: bool
+    """Whether queries and keys are normalised, head by head, before they turn."""
     windows: tuple[int, ...]
     """Sliding window of each layer; 0 = none."""
     is_tied: bool
@@ -129,9 +139,10 @@ def _from_gguf(checkpoint: Checkpoint) -> LlamaConfig:
         epsilon=fields.number("attention.layer_norm_rms_epsilon"),
         rotary=rotary,
         rope=rope_from_gguf(checkpoint, fields, rotary=rotary),
-        # The converter permutes Q and K of llama so that pairs are neighbours; it leaves qwen2
+        # The converter permutes Q and K of llama so that pairs are neighbours; it leaves the others
         # alone.
         pairing="adjacent" if architecture == "llama" else "half",
+        has_head_norms=architecture in HEAD_NORMED,
         windows=(fields.integer("attention.sliding_window", 0, least=0),) * layers,
         is_tied="output.weight" not in checkpoint.tensors,
         names=GGUF_NAMES,
@@ -147,7 +158,9 @@ def _from_config(checkpoint: Checkpoint) -> LlamaConfig:
         )
     hidden = fields.integer("hidden_size", most=MOST_WIDTH)
     heads = fields.integer("num_attention_heads", most=MOST_HEAD_VALUES)
-    head_dim = fields.integer("head_dim", hidden // heads, most=MOST_HEAD_VALUES)
+    model_type = fields.text("model_type")
+    usual = HEAD_DIM_DEFAULTS.get(model_type, hidden // heads)
+    head_dim = fields.integer("head_dim", usual, most=MOST_HEAD_VALUES)
     for section in (fields, fields.section("rope_parameters")):
         if section is not None and section.number("partial_rotary_factor", 1.0) != 1.0:
             raise CheckpointError(
@@ -170,6 +183,7 @@ def _from_config(checkpoint: Checkpoint) -> LlamaConfig:
         rotary=head_dim,
         rope=rope_from_config(fields, rotary=head_dim),
         pairing="half",
+        has_head_norms=model_type in HEAD_NORMED,
         windows=_windows(fields, layers),
         is_tied=fields.flag("tie_word_embeddings", False),
         names=names,

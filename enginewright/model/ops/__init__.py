@@ -12,7 +12,7 @@ from enginewright.model.ops.attention import attention, kv_write, self_attention
 from enginewright.model.ops.elementwise import add, gelu, silu_mul
 from enginewright.model.ops.embed import embed
 from enginewright.model.ops.linear import linear
-from enginewright.model.ops.norm import l2_norm, layer_norm, rms_norm
+from enginewright.model.ops.norm import head_norm, l2_norm, layer_norm, rms_norm
 from enginewright.model.ops.rope import rope
 from enginewright.model.ops.rows import first_pool, mean_pool, select_rows
 from enginewright.model.ops.step import Cache, Floats, Step, whole_sequences
@@ -23,6 +23,7 @@ OPS: dict[str, OpFunction] = {
     "embed": embed,
     "rms_norm": rms_norm,
     "layer_norm": layer_norm,
+    "head_norm": head_norm,
     "linear": linear,
     "rope": rope,
     "kv_write": kv_write,

@@ -124,6 +124,7 @@ pub enum OpKind {
     Embed { tables: Vec<Table>, position_offset: u64 },
     RmsNorm { epsilon: f64 },
     LayerNorm { epsilon: f64 },
+    HeadNorm { heads: u64, head_dim: u64, epsilon: f64 },
     Linear {},
     Rope { heads: u64, head_dim: u64, rotary: u64, pairing: Pairing, magnitude: f64 },
     KvWrite { layer: u64, kv_heads: u64, head_dim: u64 },

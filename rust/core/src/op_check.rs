@@ -25,6 +25,10 @@ pub fn check(graph: &Graph, op: &Op) -> Result<(), Mismatch> {
         OpKind::LayerNorm { .. } => {
             shapes.vectors(&[shapes.width_in(0), shapes.width_in(0)]).and(shapes.alike())
         }
+        OpKind::HeadNorm { heads, head_dim, .. } => {
+            shapes.heads(*heads, *head_dim)?;
+            shapes.vectors(&[*head_dim]).and(shapes.alike())
+        }
         OpKind::Linear {} => shapes.linear(),
         OpKind::Rope { heads, head_dim, rotary, .. } => {
             let whole = rotary % 2 == 0 && 0 < *rotary && rotary <= head_dim;
