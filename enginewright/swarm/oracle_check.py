@@ -88,9 +88,15 @@ def _against_numpy(program: Path, engine: Path, graph: Graph, checkpoint: Checkp
 
 
 def run_sequences(
-    program: Path, engine: Path, checkpoint: Path, sequences: list[list[int]]
+    program: Path,
+    engine: Path,
+    checkpoint: Path,
+    sequences: list[list[int]],
+    *,
+    flags: tuple[str, ...] = (),
 ) -> list[Floats]:
     """What an engine answers to whole sequences: logits `[T, vocabulary]` or an embedding each.
+    `flags` are further ones of `evaluate`.
 
     Raises: EngineError if it fails; MachineError if the disk refuses.
     """
@@ -100,7 +106,7 @@ def run_sequences(
         command: list[Any] = [program, "evaluate", "--engine", engine, "--checkpoint", checkpoint]
         try:
             done = subprocess.run(
-                [*command, "--input", asked, "--output", answered],
+                [*command, "--input", asked, "--output", answered, *flags],
                 capture_output=True,
                 text=True,
                 timeout=EVALUATE_SECONDS,
