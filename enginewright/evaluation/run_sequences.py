@@ -34,10 +34,12 @@ def run_sequences(
     threads: int | None = None,
     sandbox: Sandbox | None = None,
     seconds: float = EVALUATE_SECONDS,
+    flags: tuple[str, ...] = (),
 ) -> list[Floats]:
     """What an engine answers: logits `[T - from, vocabulary]` of each sequence, or an embedding.
 
     `wanted_from`: first position of each sequence whose logits are wanted; all when None.
+    `flags` are further ones of `evaluate`.
 
     Raises: EngineError if it fails, takes longer than `seconds` or answers nonsense; MachineError
     if the disk refuses.
@@ -57,6 +59,7 @@ def run_sequences(
             *(str(program), "evaluate", "--engine", str(engine), "--checkpoint", str(checkpoint)),
             *("--input", str(given), "--output", str(answered)),
             *(() if threads is None else ("--threads", str(threads))),
+            *flags,
         )
         if sandbox is not None:
             policy = Policy(

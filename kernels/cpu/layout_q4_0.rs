@@ -6,48 +6,43 @@
 //! block, up to a multiple of 64 bytes; then the nibbles as `layout_nibbles.rs` has them, 256 bytes a block.
 #![allow(dead_code)]
 
-#[path = "layout_nibbles.rs"]
-mod nibbles;
-
+use crate::layout::Layout;
+use crate::nibbles;
 use crate::simd::{Bytes, Lanes, PARTS};
 
-/// Bytes of a stored block of 32 inputs of one row.
-pub const STORED_BYTES: usize = 18;
-/// Bytes of the scales of a packed block.
-pub const HEAD_BYTES: usize = 32;
-/// Bytes of the weights of a packed block.
-pub const BODY_BYTES: usize = nibbles::BYTES;
-/// Largest weight byte.
-pub const MOST: u32 = 15;
-/// What a weight byte is when the weight is zero.
-pub const ZERO: i32 = 8;
-/// Whether blocks have a minimum.
-pub const HAS_MINIMUM: bool = false;
+/// The layout.
+pub struct Packed;
 
-/// Fills one packed block from the stored blocks of up to 16 rows, `row_bytes` apart.
-pub unsafe fn pack_block(stored: *const u8, row_bytes: usize, rows: usize, head: *mut u8, body: *mut u8) {
-    for row in 0..rows {
-        unsafe {
-            let block = stored.add(row * row_bytes);
-            core::ptr::copy_nonoverlapping(block, head.add(2 * row), 2);
-            nibbles::pack(block.add(2), row, body);
+impl Layout for Packed {
+    const STORED_INPUTS: usize = 32;
+    const STORED_BYTES: usize = 18;
+    const HEAD_BYTES: usize = 32;
+    const BODY_BYTES: usize = nibbles::BYTES;
+    const MOST: u32 = 15;
+    const ZERO: i32 = 8;
+
+    type Shared = ();
+
+    unsafe fn pack(stored: *const u8, row_bytes: usize, rows: usize, head: *mut u8, body: *mut u8) {
+        for row in 0..rows {
+            unsafe {
+                let block = stored.add(row * row_bytes);
+                core::ptr::copy_nonoverlapping(block, head.add(2 * row), 2);
+                nibbles::pack(block.add(2), row, body);
+            }
         }
     }
-}
 
-/// The weight bytes of part `part` of a block: entry i holds inputs 4i to 4i + 3.
-#[inline(always)]
-pub unsafe fn weights(body: *const u8, part: usize) -> [Bytes; 8] {
-    unsafe { nibbles::unpack(body, part) }
-}
+    #[inline(always)]
+    unsafe fn shared(_head: *const u8, _part: usize) {}
 
-#[inline(always)]
-pub unsafe fn scales(head: *const u8, part: usize) -> Lanes {
-    unsafe { Lanes::load_half(head.add(part * (32 / PARTS))) }
-}
+    #[inline(always)]
+    unsafe fn weights(body: *const u8, part: usize) -> [Bytes; 8] {
+        unsafe { nibbles::unpack(body, part) }
+    }
 
-/// Never asked: the format has none.
-#[inline(always)]
-pub unsafe fn minima(_head: *const u8, _part: usize) -> Lanes {
-    Lanes::splat(0.0)
+    #[inline(always)]
+    unsafe fn scale(_shared: (), head: *const u8, _block: usize, _number: usize, part: usize) -> Lanes {
+        unsafe { Lanes::load_half(head.add(part * (32 / PARTS))) }
+    }
 }

@@ -7,48 +7,49 @@
 //! 16 scales, 16 minima, then the nibbles as `layout_nibbles.rs` has them.
 #![allow(dead_code)]
 
-#[path = "layout_nibbles.rs"]
-mod nibbles;
-
+use crate::layout::Layout;
+use crate::nibbles;
 use crate::simd::{Bytes, Lanes, PARTS};
 
-/// Bytes of a stored block of 32 inputs of one row.
-pub const STORED_BYTES: usize = 20;
-/// Bytes of the scales (and minima) of a packed block.
-pub const HEAD_BYTES: usize = 64;
-/// Bytes of the weights of a packed block.
-pub const BODY_BYTES: usize = nibbles::BYTES;
-/// Largest weight byte.
-pub const MOST: u32 = 15;
-/// What a weight byte is when the weight is zero, before the minimum.
-pub const ZERO: i32 = 0;
-/// Whether blocks have a minimum.
-pub const HAS_MINIMUM: bool = true;
+/// The layout.
+pub struct Packed;
 
-/// Fills one packed block from the stored blocks of up to 16 rows, `row_bytes` apart.
-pub unsafe fn pack_block(stored: *const u8, row_bytes: usize, rows: usize, head: *mut u8, body: *mut u8) {
-    for row in 0..rows {
-        unsafe {
-            let block = stored.add(row * row_bytes);
-            core::ptr::copy_nonoverlapping(block, head.add(2 * row), 2);
-            core::ptr::copy_nonoverlapping(block.add(2), head.add(32 + 2 * row), 2);
-            nibbles::pack(block.add(4), row, body);
+impl Layout for Packed {
+    const STORED_INPUTS: usize = 32;
+    const STORED_BYTES: usize = 20;
+    const HEAD_BYTES: usize = 64;
+    const BODY_BYTES: usize = nibbles::BYTES;
+    const MOST: u32 = 15;
+    const HAS_MINIMUM: bool = true;
+
+    type Shared = ();
+
+    unsafe fn pack(stored: *const u8, row_bytes: usize, rows: usize, head: *mut u8, body: *mut u8) {
+        for row in 0..rows {
+            unsafe {
+                let block = stored.add(row * row_bytes);
+                core::ptr::copy_nonoverlapping(block, head.add(2 * row), 2);
+                core::ptr::copy_nonoverlapping(block.add(2), head.add(32 + 2 * row), 2);
+                nibbles::pack(block.add(4), row, body);
+            }
         }
     }
-}
 
-/// The weight bytes of part `part` of a block: entry i holds inputs 4i to 4i + 3.
-#[inline(always)]
-pub unsafe fn weights(body: *const u8, part: usize) -> [Bytes; 8] {
-    unsafe { nibbles::unpack(body, part) }
-}
+    #[inline(always)]
+    unsafe fn shared(_head: *const u8, _part: usize) {}
 
-#[inline(always)]
-pub unsafe fn scales(head: *const u8, part: usize) -> Lanes {
-    unsafe { Lanes::load_half(head.add(part * (32 / PARTS))) }
-}
+    #[inline(always)]
+    unsafe fn weights(body: *const u8, part: usize) -> [Bytes; 8] {
+        unsafe { nibbles::unpack(body, part) }
+    }
 
-#[inline(always)]
-pub unsafe fn minima(head: *const u8, part: usize) -> Lanes {
-    unsafe { Lanes::load_half(head.add(32 + part * (32 / PARTS))) }
+    #[inline(always)]
+    unsafe fn scale(_shared: (), head: *const u8, _block: usize, _number: usize, part: usize) -> Lanes {
+        unsafe { Lanes::load_half(head.add(part * (32 / PARTS))) }
+    }
+
+    #[inline(always)]
+    unsafe fn minimum(_shared: (), head: *const u8, _block: usize, part: usize) -> Lanes {
+        unsafe { Lanes::load_half(head.add(32 + part * (32 / PARTS))) }
+    }
 }

@@ -8,48 +8,45 @@
 //! of the activations, which is exact.
 #![allow(dead_code)]
 
+use crate::layout::Layout;
 use crate::simd::{Bytes, Lanes, PARTS, load_bytes};
 
-/// Bytes of a stored block of 32 inputs of one row.
-pub const STORED_BYTES: usize = 34;
-/// Bytes of the scales of a packed block.
-pub const HEAD_BYTES: usize = 32;
-/// Bytes of the weights of a packed block.
-pub const BODY_BYTES: usize = 512;
-/// Largest weight byte.
-pub const MOST: u32 = 255;
-/// What a weight byte is when the weight is zero.
-pub const ZERO: i32 = 128;
-/// Whether blocks have a minimum.
-pub const HAS_MINIMUM: bool = false;
+/// The layout.
+pub struct Packed;
 
-/// Fills one packed block from the stored blocks of up to 16 rows, `row_bytes` apart.
-pub unsafe fn pack_block(stored: *const u8, row_bytes: usize, rows: usize, head: *mut u8, body: *mut u8) {
-    for row in 0..rows {
-        unsafe {
-            let block = stored.add(row * row_bytes);
-            core::ptr::copy_nonoverlapping(block, head.add(2 * row), 2);
-            for input in 0..32 {
-                *body.add(64 * (input / 4) + 4 * row + input % 4) = *block.add(2 + input) ^ 0x80;
+impl Layout for Packed {
+    const STORED_INPUTS: usize = 32;
+    const STORED_BYTES: usize = 34;
+    const HEAD_BYTES: usize = 32;
+    const BODY_BYTES: usize = 512;
+    const MOST: u32 = 255;
+    const ZERO: i32 = 128;
+
+    type Shared = ();
+
+    unsafe fn pack(stored: *const u8, row_bytes: usize, rows: usize, head: *mut u8, body: *mut u8) {
+        for row in 0..rows {
+            unsafe {
+                let block = stored.add(row * row_bytes);
+                core::ptr::copy_nonoverlapping(block, head.add(2 * row), 2);
+                for input in 0..32 {
+                    *body.add(64 * (input / 4) + 4 * row + input % 4) = *block.add(2 + input) ^ 0x80;
+                }
             }
         }
     }
-}
 
-/// The weight bytes of part `part` of a block: entry i holds inputs 4i to 4i + 3.
-#[inline(always)]
-pub unsafe fn weights(body: *const u8, part: usize) -> [Bytes; 8] {
-    let body = body.wrapping_add(part * (64 / PARTS));
-    unsafe { [0, 64, 128, 192, 256, 320, 384, 448].map(|at| load_bytes(body.add(at))) }
-}
+    #[inline(always)]
+    unsafe fn shared(_head: *const u8, _part: usize) {}
 
-#[inline(always)]
-pub unsafe fn scales(head: *const u8, part: usize) -> Lanes {
-    unsafe { Lanes::load_half(head.add(part * (32 / PARTS))) }
-}
+    #[inline(always)]
+    unsafe fn weights(body: *const u8, part: usize) -> [Bytes; 8] {
+        let body = body.wrapping_add(part * (64 / PARTS));
+        unsafe { [0, 64, 128, 192, 256, 320, 384, 448].map(|at| load_bytes(body.add(at))) }
+    }
 
-/// Never asked: the format has none.
-#[inline(always)]
-pub unsafe fn minima(_head: *const u8, _part: usize) -> Lanes {
-    Lanes::splat(0.0)
+    #[inline(always)]
+    unsafe fn scale(_shared: (), head: *const u8, _block: usize, _number: usize, part: usize) -> Lanes {
+        unsafe { Lanes::load_half(head.add(part * (32 / PARTS))) }
+    }
 }

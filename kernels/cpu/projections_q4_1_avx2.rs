@@ -59,8 +59,14 @@ mod curves;
 mod finish;
 #[path = "quantised_group.rs"]
 mod group;
-#[path = "layout_q4_1.rs"]
+#[path = "quantised_layout.rs"]
 mod layout;
+#[path = "quantised_one_type.rs"]
+mod matrices;
+#[path = "layout_nibbles.rs"]
+mod nibbles;
+#[path = "layout_q4_1.rs"]
+mod packed;
 #[path = "quantised_panels.rs"]
 mod panels;
 #[path = "quantised_rows_int8.rs"]

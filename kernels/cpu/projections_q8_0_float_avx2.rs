@@ -57,8 +57,12 @@ mod curves;
 mod finish;
 #[path = "quantised_group.rs"]
 mod group;
-#[path = "layout_q8_0.rs"]
+#[path = "quantised_layout.rs"]
 mod layout;
+#[path = "quantised_one_type.rs"]
+mod matrices;
+#[path = "layout_q8_0.rs"]
+mod packed;
 #[path = "quantised_panels.rs"]
 mod panels;
 #[path = "quantised_rows_float.rs"]

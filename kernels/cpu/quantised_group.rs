@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 use crate::abi;
+use crate::layout::BLOCK;
 
 /// Op kinds of the group, in order.
 pub const OPS: &str = text_constant!("EW_OPS", "linear");
@@ -78,8 +79,9 @@ const fn find(kind: &str, nth: usize) -> usize {
     ABSENT
 }
 
-const INS: [usize; MOST_OPS] = numbers!("IN", 576);
+const INS: [usize; MOST_OPS] = numbers!("IN", 768);
 const OUTS: [usize; MOST_OPS] = numbers!("OUT", 576);
+const DTYPES: [Option<&str>; MOST_OPS] = texts!("DTYPE");
 const BIASES: [usize; MOST_OPS] = numbers!("BIAS", 0);
 const EPSILONS: [usize; MOST_OPS] = numbers!("EPSILON_BITS", 925_353_388);
 const HEADS: [usize; MOST_OPS] = numbers!("KV_HEADS", 3);
@@ -138,6 +140,8 @@ pub struct Linear {
     pub matrix: usize,
     /// Weight index of the bias, or [`ABSENT`].
     pub bias: usize,
+    /// Stored type of the matrix, where the builder says it.
+    pub dtype: Option<&'static str>,
 }
 
 /// How many `linear` the group has.
@@ -151,15 +155,17 @@ const fn linear(nth: usize) -> Linear {
     let outputs = if found == ABSENT { 0 } else { OUTS[op] };
     let matrix = first_weight(op);
     let bias = if BIASES[op] == 1 { matrix + 1 } else { ABSENT };
-    Linear { inputs: INS[op], outputs, matrix, bias }
+    Linear { inputs: INS[op], outputs, matrix, bias, dtype: DTYPES[op] }
 }
 
 /// Width of an input row.
 pub const INPUTS: usize = LINEAR[0].inputs;
+/// Blocks of activations of an input row.
+pub const BLOCKS: usize = INPUTS / BLOCK;
 const _: () = assert!(LINEARS >= 1 && LINEARS <= 3, "a group has one to three linear ops");
 const _: () =
     assert!(INPUTS == LINEAR[1].inputs && INPUTS == LINEAR[2].inputs, "the linear ops share their input");
-const _: () = assert!(INPUTS.is_multiple_of(32), "a row of a quantised matrix is whole blocks of 32");
+const _: () = assert!(INPUTS.is_multiple_of(BLOCK), "a row of a quantised matrix is whole blocks of 32");
 
 /// What becomes of the products.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! is multiplied by.
 #![allow(dead_code)]
 
-use crate::group::{EPSILON, HAS_NORM, INPUTS};
-use crate::panels::{BLOCK, BLOCKS};
+use crate::group::{BLOCKS, EPSILON, HAS_NORM, INPUTS};
+use crate::layout::BLOCK;
 use crate::simd::Floats;
 
 /// Bytes of a prepared row.

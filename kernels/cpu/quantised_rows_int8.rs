@@ -1,12 +1,13 @@
 //! Activations for the products: each row normalised if the group says so, then 8-bit integers in blocks of 32.
 //!
-//! scale = max |x| / 127, q = round(x / scale), as llama.cpp does in front of a quantised matrix. A prepared row is its
+//! scale = max |x| / 127, q = round(x / scale), as llama.cpp does in front of a quantised matrix. In front of its K types
+//! it lets 256 values share a scale; blocks of 32 are finer, and one kind of row serves every type. A prepared row is its
 //! bytes `[INPUTS]`, then for each block a [`Side`]. A value that is not finite makes the scale not finite, and so shows.
 #![allow(dead_code)]
 
-use crate::group::{EPSILON, HAS_NORM, INPUTS};
-use crate::layout;
-use crate::panels::{BLOCK, BLOCKS};
+use crate::group::{BLOCKS, EPSILON, HAS_NORM, INPUTS};
+use crate::layout::BLOCK;
+use crate::matrices::{SUMS, ZERO};
 use crate::simd::{Floats, largest_magnitude, store_rounded};
 
 /// What a product needs to know of a block of activations besides its bytes.
@@ -16,9 +17,8 @@ pub struct Side {
     pub scale: f32,
     /// Scale times the sum of the bytes: what a minimum of the weights is multiplied by.
     pub total: f32,
-    /// Start of the integer sum: minus the sum of the bytes times the weight byte that means zero.
-    pub start: i32,
-    unused: u32,
+    /// Start of the integer sum of each scale: minus the sum of the bytes times the weight byte that means zero.
+    pub starts: [i32; 2],
 }
 
 /// Bytes of a prepared row.
@@ -42,10 +42,14 @@ pub unsafe fn prepare(x: *const f32, norm: *const f32, row: *mut u8) {
             let largest = largest_magnitude(values);
             // Smaller than this the inverse would overflow, and the products would be lost in float32 anyway.
             let inverse = Floats::splat(if largest > 1e-30 { 127.0 / largest } else { 0.0 });
-            let sum = store_rounded(values.map(|value| value.times(inverse)), row.add(block * BLOCK).cast());
+            let bytes = row.add(block * BLOCK).cast();
+            let sums = store_rounded::<SUMS>(values.map(|value| value.times(inverse)), bytes);
             let scale = largest / 127.0;
-            let side =
-                Side { scale, total: scale * sum as f32, start: sum.wrapping_mul(-layout::ZERO), unused: 0 };
+            let mut starts = [0; 2];
+            for (start, sum) in starts.iter_mut().zip(sums) {
+                *start = sum.wrapping_mul(-ZERO);
+            }
+            let side = Side { scale, total: scale * sums.iter().sum::<i32>() as f32, starts };
             *sides(row).cast_mut().add(block) = side;
         }
     }

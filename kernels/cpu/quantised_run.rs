@@ -6,10 +6,10 @@
 use crate::abi::{ABI, Call, Step, same, share};
 use crate::finish::{Place, TURN_BYTES, UNIT_PANELS, fill_turns, finish};
 use crate::group::{FINISH, Finish, INPUTS, LINEAR, LINEARS, MOST_ROWS, NORM_WEIGHT, ROWS, SELECTS};
-use crate::panels::{PANEL_BYTES, PANEL_ROWS, pack, panels};
+use crate::matrices::{multiply, pack, panel_bytes};
+use crate::panels::{PANEL_ROWS, panels};
 use crate::rows::{ROW_BYTES, prepare};
 use crate::simd::Floats;
-use crate::tile::multiply;
 use core::sync::atomic::Ordering;
 
 /// Steps of more rows than this share out the preparing.
@@ -23,6 +23,7 @@ const TICKET_UNITS: usize = constant!("EW_PARAM_TICKET_UNITS", 0);
 
 const PREPARING_IS_SHARED: bool = MOST_ROWS > SHARE_ABOVE;
 const UNITS: [usize; 3] = [units(0), units(1), units(2)];
+const PANEL_BYTES: [usize; 3] = [panel_bytes(0), panel_bytes(1), panel_bytes(2)];
 const ALL_UNITS: usize = UNITS[0] + UNITS[1] + UNITS[2];
 
 /// Units of a `linear`; the second of a product of two has none of its own.
@@ -30,7 +31,7 @@ const fn units(linear: usize) -> usize {
     if linear >= LINEARS || (matches!(FINISH, Finish::SiluMul) && linear > 0) {
         return 0;
     }
-    panels(&LINEAR[linear]).div_ceil(UNIT_PANELS)
+    panels(LINEAR[linear].outputs).div_ceil(UNIT_PANELS)
 }
 
 #[unsafe(no_mangle)]
@@ -52,7 +53,7 @@ pub extern "C" fn ew_scratch(rows: u32, threads: u32) -> usize {
 #[unsafe(no_mangle)]
 pub extern "C" fn ew_packed_bytes(weight: u32) -> usize {
     match matrix(weight) {
-        Some(number) => panels(&LINEAR[number]) * PANEL_BYTES,
+        Some(number) => panels(LINEAR[number].outputs) * PANEL_BYTES[number],
         None => 0,
     }
 }
@@ -60,7 +61,7 @@ pub extern "C" fn ew_packed_bytes(weight: u32) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ew_pack(weight: u32, stored: *const u8, packed: *mut u8) {
     if let Some(number) = matrix(weight) {
-        unsafe { pack(&LINEAR[number], stored, packed) }
+        unsafe { pack(number, stored, packed) }
     }
 }
 
@@ -179,11 +180,13 @@ unsafe fn multiply_tile<const ROWS: usize>(
     let mut second = [[Floats::splat(0.0); UNIT_PANELS]; ROWS];
     unsafe {
         for part in 0..UNIT_PANELS {
-            let offset = (unit * UNIT_PANELS + part) * PANEL_BYTES;
-            let sums = multiply::<ROWS>(call.weights[LINEAR[linear].matrix].add(offset), rows);
+            let panel = unit * UNIT_PANELS + part;
+            let at = call.weights[LINEAR[linear].matrix].add(panel * PANEL_BYTES[linear]);
+            let sums = multiply::<ROWS>(linear, at, rows);
             (0..ROWS).for_each(|i| products[i][part] = sums[i]);
             if matches!(FINISH, Finish::SiluMul) {
-                let sums = multiply::<ROWS>(call.weights[LINEAR[1].matrix].add(offset), rows);
+                let at = call.weights[LINEAR[1].matrix].add(panel * PANEL_BYTES[1]);
+                let sums = multiply::<ROWS>(1, at, rows);
                 (0..ROWS).for_each(|i| second[i][part] = sums[i]);
             }
         }

@@ -3,6 +3,7 @@
 //! The functions may be called where a kernel's `requires` hold; the object is compiled for that processor.
 #![allow(dead_code)]
 
+use crate::layout::Layout;
 use core::arch::x86_64::*;
 
 /// Parts that the lanes of a panel are multiplied in, each with registers of its own: sixteen registers do not hold more.
@@ -68,6 +69,20 @@ impl Bytes {
     pub unsafe fn with_bit_4(self, bits: *const u8) -> Self {
         unsafe { Self(_mm256_or_si256(self.0, spread(bits.cast::<u32>().read_unaligned()))) }
     }
+
+    /// These bytes, below 16, with bits `2 * FIELD` and `2 * FIELD + 1` of those of `high` above them.
+    #[inline(always)]
+    pub fn with_bits_4_5<const FIELD: u32>(self, high: Self) -> Self {
+        unsafe {
+            let shifted = match FIELD {
+                0 => _mm256_slli_epi16::<4>(high.0),
+                1 => _mm256_slli_epi16::<2>(high.0),
+                2 => high.0,
+                _ => _mm256_srli_epi16::<2>(high.0),
+            };
+            Self(_mm256_or_si256(self.0, _mm256_and_si256(shifted, _mm256_set1_epi8(0x30))))
+        }
+    }
 }
 
 impl Lanes {
@@ -80,6 +95,18 @@ impl Lanes {
     #[inline(always)]
     pub unsafe fn load_half(at: *const u8) -> Self {
         unsafe { Self(_mm256_cvtph_ps(_mm_loadu_si128(at.cast()))) }
+    }
+
+    /// Bytes without sign to floats.
+    #[inline(always)]
+    pub unsafe fn load_unsigned(at: *const u8) -> Self {
+        unsafe { Self(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(at.cast())))) }
+    }
+
+    /// Bytes with sign to floats.
+    #[inline(always)]
+    pub unsafe fn load_signed(at: *const u8) -> Self {
+        unsafe { Self(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(at.cast())))) }
     }
 
     #[inline(always)]
@@ -196,37 +223,38 @@ impl Floats {
     }
 }
 
-/// Dot products of 32 weights of each lane with 32 signed bytes of each of `ROWS` rows, as exact integers plus the row's
-/// start; in float32.
+/// Dot products of the weights of each lane with as many signed bytes of each of `ROWS` rows, as exact integers plus the
+/// row's start; in float32.
 #[inline(always)]
-pub unsafe fn dots<const ROWS: usize, const MOST: u32>(
-    weights: &[Bytes; 8],
+pub unsafe fn dots<L: Layout, const ROWS: usize>(
+    weights: &[Bytes],
     bytes: [*const i8; ROWS],
     starts: [i32; ROWS],
 ) -> [Lanes; ROWS] {
-    core::array::from_fn(|row| unsafe { dot::<MOST>(weights, bytes[row], starts[row]) })
+    core::array::from_fn(|row| unsafe { dot::<L>(weights, bytes[row], starts[row]) })
 }
 
 /// The dot product with one row.
 ///
-/// `MOST` is the largest weight byte. Pairs are summed in 16 bits, which holds 8 pairs of products up to 15 * 127, or 4
-/// up to 31 * 127; for larger weights the offset of 128 is taken off first (so `start` is not needed) and the sign is
-/// moved to the activations, since 128 * 127 * 2 still fits.
+/// Pairs are summed in 16 bits, which holds 8 pairs of products up to 15 * 127, 4 up to 31 * 127, or 2 up to 63 * 127; for
+/// larger weights the offset of 128 is taken off first (so `start` is not needed) and the sign is moved to the
+/// activations, since 128 * 127 * 2 still fits.
 #[inline(always)]
-unsafe fn dot<const MOST: u32>(weights: &[Bytes; 8], bytes: *const i8, start: i32) -> Lanes {
+unsafe fn dot<L: Layout>(weights: &[Bytes], bytes: *const i8, start: i32) -> Lanes {
     unsafe {
         let words = bytes.cast::<i32>();
-        let run = match MOST {
+        let run = match L::MOST {
             0..=15 => 8,
             16..=31 => 4,
+            32..=63 => 2,
             _ => 1,
         };
-        let mut sum = _mm256_set1_epi32(if MOST > 31 { 0 } else { start });
-        for first in (0..8).step_by(run) {
+        let mut sum = _mm256_set1_epi32(if L::MOST > 63 { 0 } else { start });
+        for first in (0..weights.len()).step_by(run) {
             let mut pairs = _mm256_setzero_si256();
             for (i, weight) in weights.iter().enumerate().skip(first).take(run) {
                 let activation = _mm256_set1_epi32(words.add(i).read_unaligned());
-                let product = if MOST > 31 {
+                let product = if L::MOST > 63 {
                     let signed = _mm256_xor_si256(weight.0, _mm256_set1_epi8(-128));
                     _mm256_maddubs_epi16(_mm256_abs_epi8(signed), _mm256_sign_epi8(activation, signed))
                 } else {
@@ -254,15 +282,26 @@ pub fn largest_magnitude(values: [Floats; 2]) -> f32 {
     }
 }
 
-/// Stores 32 values rounded to bytes, ties to even; their sum.
+/// Stores 32 values rounded to bytes, ties to even; the sums of their `SUMS` parts: of all, or of each half.
 #[inline(always)]
-pub unsafe fn store_rounded(values: [Floats; 2], bytes: *mut i8) -> i32 {
+pub unsafe fn store_rounded<const SUMS: usize>(values: [Floats; 2], bytes: *mut i8) -> [i32; SUMS] {
     unsafe {
         let [a, b] = values.map(|half| half.0.map(|quarter| _mm256_cvtps_epi32(quarter)));
         let (low, high) = (_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(b[0], b[1]));
         let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
         _mm256_storeu_si256(bytes.cast(), _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order));
-        let eight = _mm256_add_epi32(_mm256_add_epi32(a[0], a[1]), _mm256_add_epi32(b[0], b[1]));
+        let halves = [a, b].map(|half| _mm256_add_epi32(half[0], half[1]));
+        if SUMS == 1 {
+            return [folded(_mm256_add_epi32(halves[0], halves[1])); SUMS];
+        }
+        core::array::from_fn(|i| folded(halves[i]))
+    }
+}
+
+/// The sum of the lanes.
+#[inline(always)]
+unsafe fn folded(eight: __m256i) -> i32 {
+    unsafe {
         let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
         let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
         _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two)))

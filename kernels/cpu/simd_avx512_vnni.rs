@@ -3,6 +3,7 @@
 //! The functions may be called where a kernel's `requires` hold; the object is compiled for that processor.
 #![allow(dead_code)]
 
+use crate::layout::Layout;
 use core::arch::x86_64::*;
 
 /// Parts that the lanes of a panel are multiplied in, each with registers of its own.
@@ -70,6 +71,21 @@ impl Bytes {
             Self(_mm512_mask_add_epi8(self.0, mask, self.0, _mm512_set1_epi8(16)))
         }
     }
+
+    /// These bytes, below 16, with bits `2 * FIELD` and `2 * FIELD + 1` of those of `high` above them.
+    #[inline(always)]
+    pub fn with_bits_4_5<const FIELD: u32>(self, high: Self) -> Self {
+        unsafe {
+            let shifted = match FIELD {
+                0 => _mm512_slli_epi16::<4>(high.0),
+                1 => _mm512_slli_epi16::<2>(high.0),
+                2 => high.0,
+                _ => _mm512_srli_epi16::<2>(high.0),
+            };
+            // a | b & c
+            Self(_mm512_ternarylogic_epi32::<0xf8>(self.0, shifted, _mm512_set1_epi8(0x30)))
+        }
+    }
 }
 
 impl Floats {
@@ -92,6 +108,18 @@ impl Floats {
     #[inline(always)]
     pub unsafe fn load_half(at: *const u8) -> Self {
         unsafe { Self(_mm512_cvtph_ps(_mm256_loadu_si256(at.cast()))) }
+    }
+
+    /// Sixteen bytes without sign.
+    #[inline(always)]
+    pub unsafe fn load_unsigned(at: *const u8) -> Self {
+        unsafe { Self(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(at.cast())))) }
+    }
+
+    /// Sixteen bytes with sign.
+    #[inline(always)]
+    pub unsafe fn load_signed(at: *const u8) -> Self {
+        unsafe { Self(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(at.cast())))) }
     }
 
     /// Stores as half floats, rounding to nearest even.
@@ -149,13 +177,13 @@ impl Floats {
     }
 }
 
-/// Dot products of 32 weights of each lane with 32 signed bytes of each of `ROWS` rows, as exact integers plus the row's
-/// start; in float32. The rows' sums advance together, since one alone would wait for itself at every step.
+/// Dot products of the weights of each lane with as many signed bytes of each of `ROWS` rows, as exact integers plus the
+/// row's start; in float32. The rows' sums advance together, since one alone would wait for itself at every step.
 ///
-/// `MOST` is the largest weight byte; it decides nothing here, since VNNI sums in 32 bits.
+/// The layout's largest weight byte decides nothing here, since VNNI sums in 32 bits.
 #[inline(always)]
-pub unsafe fn dots<const ROWS: usize, const MOST: u32>(
-    weights: &[Bytes; 8],
+pub unsafe fn dots<L: Layout, const ROWS: usize>(
+    weights: &[Bytes],
     bytes: [*const i8; ROWS],
     starts: [i32; ROWS],
 ) -> [Lanes; ROWS] {
@@ -181,14 +209,18 @@ pub fn largest_magnitude(values: [Floats; 2]) -> f32 {
     }
 }
 
-/// Stores 32 values rounded to bytes, ties to even; their sum.
+/// Stores 32 values rounded to bytes, ties to even; the sums of their `SUMS` parts: of all, or of each half.
 #[inline(always)]
-pub unsafe fn store_rounded(values: [Floats; 2], bytes: *mut i8) -> i32 {
+pub unsafe fn store_rounded<const SUMS: usize>(values: [Floats; 2], bytes: *mut i8) -> [i32; SUMS] {
     unsafe {
         let [a, b] = values.map(|half| _mm512_cvtps_epi32(half.0));
         _mm_storeu_si128(bytes.cast(), _mm512_cvtepi32_epi8(a));
         _mm_storeu_si128(bytes.add(16).cast(), _mm512_cvtepi32_epi8(b));
-        _mm512_reduce_add_epi32(_mm512_add_epi32(a, b))
+        if SUMS == 1 {
+            return [_mm512_reduce_add_epi32(_mm512_add_epi32(a, b)); SUMS];
+        }
+        let halves = [a, b].map(|half| _mm512_reduce_add_epi32(half));
+        core::array::from_fn(|i| halves[i])
     }
 }
 

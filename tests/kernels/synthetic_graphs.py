@@ -21,6 +21,8 @@ class Form:
     """What a synthetic graph is made of."""
 
     dtype: str = "f32"
+    value_dtype: str = ""
+    """Of the values' and the down matrix, if another: as llama.cpp mixes types."""
     pairing: str = "half"
     window: int = 0
     has_biases: bool = False
@@ -73,7 +75,8 @@ class GraphMaker:
     def linear(self, name: str, x: str, outputs: int, *, rows: str = "tokens") -> str:
         """A matrix of the form's type, with its bias if it has them."""
         inputs = self.buffers[x]["width"]
-        weights = [self.weight(f"{name}.weight", outputs, inputs, dtype=self.form.dtype)]
+        dtype = (name in ("v", "down") and self.form.value_dtype) or self.form.dtype
+        weights = [self.weight(f"{name}.weight", outputs, inputs, dtype=dtype)]
         if self.form.has_biases:
             weights.append(self.weight(f"{name}.bias", outputs))
         return self.op(name, "linear", [x], outputs, weights=tuple(weights), rows=rows)

@@ -46,6 +46,7 @@ CACHES = (("f32", "position_major"), ("f16", "head_major"))
 VARIANTS = (
     Form(pairing="adjacent", window=7, gelu="tanh", pool="first_pool", has_head_norms=True),
     *(Form(dtype=dtype, has_biases=dtype == "f16") for dtype in DTYPES),
+    Form(dtype="q4_k", value_dtype="q6_k", has_biases=True),
 )
 """The first differs from the second in all that is not a type."""
 
@@ -86,6 +87,9 @@ def traits_of(subject: Subject) -> frozenset[str]:
             value = constants.get(f"EW_OP{number}_{name}")
             if value is not None:
                 found.add(f"{name.lower()} {value.split()[0]}")
+    matrices = {constants.get(f"EW_OP{number}_DTYPE") for number in range(len(kinds))} - {None}
+    if len(matrices) > 1:
+        found.add(f"dtypes {' with '.join(sorted(matrices))}")
     if "EW_CACHE_DTYPE" in constants:
         found.add(f"cache {constants['EW_CACHE_DTYPE']} {constants['EW_CACHE_LAYOUT']}")
     return frozenset(found)
@@ -123,7 +127,8 @@ def legal_groups(kernel: Kernel) -> Iterator[Subject]:
 
 def family_of(name: str) -> str:
     """Kernels of one family differ in the type they read only; the rest of their code is shared."""
-    return re.sub("_q[0-9]_[0-9]", "", name) if name.startswith("projections_") else name
+    types = "_q[0-9]_[0-9]|_k_quants"
+    return re.sub(types, "", name) if name.startswith("projections_") else name
 
 
 def subjects_of(names: list[str]) -> dict[str, list[Subject]]:

@@ -21,7 +21,9 @@ CAUGHT = {
     "changes_weight": "inputs_changed",
     "depends_on_company": "row_invariance",
     "depends_on_threads": "row_invariance",
+    "drops_high_bits": "values",
     "has_no_phase": "abi",
+    "ignores_minima": "values",
     "ignores_weight": "values",
     "lacks_a_symbol": "abi",
     "packs_unasked": "abi",
@@ -31,6 +33,8 @@ CAUGHT = {
     "returns_zeros": "values",
     "skips_last_row": "unwritten",
     "speaks_another_abi": "abi",
+    "takes_the_next_scale": "values",
+    "takes_the_other_scale": "values",
     "writes_keys_only": "values",
     "writes_next_position": "bounds",
     "writes_past_output": "bounds",
@@ -38,6 +42,9 @@ CAUGHT = {
 """Rule that each control breaks."""
 ENDED = {"aborts": "signal 6", "ends_process": "before the check", "forges_answer": "before the"}
 """What is said of controls that end the process."""
+
+RIGHT = ("right", "right_k_quants")
+"""Frames that the others spoil."""
 
 
 @pytest.fixture(scope="session")
@@ -53,8 +60,9 @@ def checked(workshop, wrong_library):
     """Checks a control in the place of one op of a small decoder."""
 
     def check(name: str, seconds: float = 100.0):
-        graph = decoder(Form())
-        kind = wrong_library.named(name).contract.pattern
+        contract = wrong_library.named(name).contract
+        graph = decoder(Form(dtype=next(iter(contract.matrices), "f32")))
+        kind = contract.pattern
         op = next(op.id for op in graph.ops if op.kind == kind)
         plan = naive_plan(graph, wrong_library, 2, capacity=CAPACITY)
         choice = Choice(ops=(op,), kernel=name)
@@ -65,8 +73,9 @@ def checked(workshop, wrong_library):
     return check
 
 
-def test_what_the_controls_spoil_is_right(checked):
-    result = checked("right")
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_the_controls_spoil_is_right(checked, name):
+    result = checked(name)
     assert isinstance(result, Checked), result
     assert result.cases > 20
 
@@ -91,4 +100,4 @@ def test_a_kernel_that_hangs_is_ended(checked):
 
 def test_every_control_is_used():
     files = {path.stem for path in WRONG.glob("*.rs")}
-    assert files == {*CAUGHT, *ENDED, "hangs", "right", "right_norm"}
+    assert files == {*CAUGHT, *ENDED, *RIGHT, "hangs", "right_norm"}

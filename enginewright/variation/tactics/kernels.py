@@ -15,10 +15,14 @@ from enginewright.variation.idea import Context, Idea, Tactic
 
 
 def _others(context: Context, step: StepName, group: Group) -> list[Choice]:
+    """What is worth a trial: plain kernels are not, and those in plain Rust only stand in where the
+    processor has no others, which the big step finds."""
     return [
         choice
         for choice in context.choices(step, group.ops)
-        if choice.kernel != group.kernel and not choice.kernel.startswith("naive_")
+        if choice.kernel != group.kernel
+        and not choice.kernel.startswith("naive_")
+        and not choice.kernel.endswith("_portable")
     ]
 
 
