@@ -94,14 +94,14 @@ def test_a_change_of_another_form_is_refused(text, words):
 
 def test_sealed_kernels_carry_their_digest_and_what_they_include_of_the_agents(tmp_path):
     own = {"silu_rows.rs": KERNEL, "my_curve.rs": "// a curve\n", "unused.rs": "// no\n"}
-    draft = seal(own, change(use("silu_rows", ["L0.act"])))
+    draft = seal(own, change(use("silu_rows", ["L0.silu_mul"])))
     sealed = draft.names["silu_rows"]
     assert set(draft.kernels) == {f"{sealed}.rs", f"{draft.names['my_curve']}.rs"}
     text = draft.kernels[f"{sealed}.rs"]
     assert f'name = "{sealed}"' in text and f'#[path = "{draft.names["my_curve"]}.rs"]' in text
     assert '#[path = "abi.rs"]' in text
     assert draft.change.uses[0].kernel == sealed
-    other = seal(own | {"my_curve.rs": "// another\n"}, change(use("silu_rows", ["L0.act"])))
+    other = seal(own | {"my_curve.rs": "// another\n"}, change(use("silu_rows", ["L0.silu_mul"])))
     assert other.names["silu_rows"] != sealed
     shelf = Shelf(tmp_path / "kernels", LIBRARY)
     assert sealed in shelf.draft(draft.kernels) and sealed not in shelf.library
@@ -112,7 +112,7 @@ def test_sealed_kernels_carry_their_digest_and_what_they_include_of_the_agents(t
 def test_a_header_with_another_name_than_the_files_is_refused():
     own = {"silu_fast.rs": KERNEL}
     with pytest.raises(UsageError, match="silu_rows"):
-        seal(own, change(use("silu_fast", ["L0.act"])))
+        seal(own, change(use("silu_fast", ["L0.silu_mul"])))
 
 
 def test_nothing_changed_is_no_submission():
@@ -130,7 +130,9 @@ def test_a_kernel_may_include_the_library_and_its_own_files_only(tmp_path):
 
 
 def test_a_submission_reads_back_as_it_was_written():
-    draft = seal({"silu_rows.rs": KERNEL, "my_curve.rs": ""}, change(use("silu_rows", ["L0.act"])))
+    draft = seal(
+        {"silu_rows.rs": KERNEL, "my_curve.rs": ""}, change(use("silu_rows", ["L0.silu_mul"]))
+    )
     held = Submission(
         agent="coder:a", kernels=draft.kernels, change=draft.change,
         claim=Claim(hypothesis="é", predicted_effect=1.1),

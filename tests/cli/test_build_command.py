@@ -13,6 +13,7 @@ from enginewright.cli import main
 from enginewright.retention import Archive
 
 KEYS = {
+    "agents",
     "accepted", "acceptance", "answer", "baselines", "binary", "calibration", "champion",
     "champion_candidate", "confirmation", "false_promotion", "floor_share", "folder", "manifest",
     "naive", "report", "run", "sentinels", "speedup", "stopped_because", "target", "timings",

@@ -56,7 +56,7 @@ def find_recording(agent: Agent, archive: Archive, store: Store, *, target: str)
     if held.conversations == 0:
         raise UsageError(
             f"{held.source}: holds no answer for agent `{agent.title}`",
-            hint="`enginewright recording RUN` shows what a run's agents were answered",
+            hint="let the agent work once with a server",
         )
     others = sorted(held.prompts - {PROMPT_VERSION})
     if others:
@@ -76,7 +76,7 @@ def _read(agent: Agent, archive: Archive, store: Store, target: str) -> Recorded
     if named is not None and not runs:
         raise UsageError(
             f"agent `{agent.title}`: recording {named!r} is neither a file nor a run",
-            hint="`enginewright recording RUN --out FILE` writes one",
+            hint="an exchange on each line makes a recording",
         )
     for run in reversed(runs):
         if named is None and run.target.get("name") != target:

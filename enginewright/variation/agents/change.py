@@ -94,7 +94,7 @@ def read_change(text: str) -> Change:
         field = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise UsageError(
             f"change.json: `{field}` is {str(first['input'])[:200]!r}; {first['msg']}",
-            hint='{"uses": [{"step": "decode", "ops": ["L0.act"], "kernel": "NAME"}], '
+            hint='{"uses": [{"step": "decode", "ops": ["L0.silu_mul"], "kernel": "NAME"}], '
             '"settings": {}}',
         ) from error
 

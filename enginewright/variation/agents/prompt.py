@@ -19,7 +19,7 @@ the champion and computes the same. How to go about it:
    kernels/NAME.rs with its own contract header (the `name` in it is the file's), including
    library files with #[path = "…"] mod …; Library files cannot be changed; copy what you need
    into a file of a new name.
-3. Name it in change.json: {"uses": [{"step": "decode", "ops": ["L0.act"], "kernel": "NAME",
+3. Name it in change.json: {"uses": [{"step": "decode", "ops": ["L0.silu_mul"], "kernel": "NAME",
    "parameters": {}}], "settings": {}}. `ops` are one run of neighbouring ops; every run like it
    (other layers) gets the kernel too. `settings` may alter pool, memory and cache.
 4. check until it is right, time to see whether it is faster, then submit with a hypothesis and

@@ -86,7 +86,7 @@ class Recorded:
             if held.get("format") != FORMAT:
                 raise UsageError(
                     f"{source}: an exchange of format {held.get('format')!r}; expected {FORMAT}",
-                    hint="`enginewright recording RUN --out FILE` writes recordings",
+                    hint="a recording has an exchange on each line",
                 )
             self.prompts.add(held["prompt"])
             reply = reply_of(held)
