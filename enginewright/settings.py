@@ -53,3 +53,9 @@ def load_settings() -> Settings:
         cuda_kernels=place("ENGINEWRIGHT_CUDA_KERNELS", SOURCE_ROOT / "kernels/cuda"),
         rust=SOURCE_ROOT / "rust",
     )
+
+
+def secret(variable: str) -> str | None:
+    """The value of an environment variable that holds a key; None if it is not set. It is handed to
+    the client that needs it, and written nowhere."""
+    return os.environ.get(variable) or None

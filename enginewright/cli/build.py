@@ -13,7 +13,7 @@ from enginewright.cli.result_table import print_result
 from enginewright.errors import EnginewrightError, UsageError
 from enginewright.evaluation.sandbox import Level
 from enginewright.settings import load_settings
-from enginewright.target import load_target
+from enginewright.target import choose_agents, load_target
 
 
 def build(
@@ -24,6 +24,13 @@ def build(
     warm: Annotated[
         bool, typer.Option("--warm/--no-warm", help="Begin with what memory proposes.")
     ] = True,
+    agents: Annotated[
+        str | None,
+        typer.Option(
+            help="Who proposes: `tuner`, `coder`, `guest` or names of the target's agents, with "
+            "commas; `coder:recorded` replays. Left out: the tuner and all of the target.",
+        ),
+    ] = None,
     sandbox: Annotated[
         str,
         typer.Option(
@@ -39,19 +46,25 @@ def build(
     shipped that misses a criterion of the target.
     """
     # Imported when asked for: together they take seconds.
+    from enginewright.swarm.agents.assemble import prepare_agents
     from enginewright.swarm.loop import Options, build_engine_for
     from enginewright.swarm.real_hands import real_hands
 
     loaded = load_target(target)
     settings = load_settings()
     level = sandbox_level(sandbox)
-    with real_hands(settings, sandbox=level) as hands, show_progress(loaded.target) as listener:
+    taking_part = choose_agents(loaded.target, agents)
+    prepared = prepare_agents(taking_part, settings, target=loaded.target.name)
+    with (
+        real_hands(settings, sandbox=level, prepared=prepared) as hands,
+        show_progress(loaded.target) as listener,
+    ):
         try:
             result = build_engine_for(
                 loaded,
                 settings,
                 hands,
-                options=Options(fresh=fresh, warm=warm),
+                options=Options(fresh=fresh, warm=warm, agents=taking_part),
                 listener=listener,
             )
         except EnginewrightError as error:

@@ -73,6 +73,15 @@ def line_of(told: Told) -> str | None:
                 f"sentinel {held['sentinel']}: {held['verdict']} ({says[held['as_expected']]}; "
                 f"expected {held['expected']})"
             )
+        case "exchange":
+            what = held["failure"] or "answered"
+            money = f", {held['spent_money']:.4f} in money" if held["spent_money"] else ""
+            return (
+                f"{held['agent']} {held['conversation']}.{held['turn']}: {what}; "
+                f"{held['spent_tokens']:,} tokens{money} spent"
+            )
+        case "kernel_kept":
+            return f"kernel {held['kernel']} is kept for later runs"
         case "searched":
             return f"search ends: {held['reason']}"
         case "confirmed":

@@ -14,6 +14,7 @@ from enginewright.model import Checkpoint
 from enginewright.plan import Capacity, Plan, check_plan, naive_plan, write_candidate
 from enginewright.settings import Settings
 from enginewright.swarm.delivered import ask_delivered, deliver
+from enginewright.swarm.device_lock import LOCK_FILE, DeviceLock
 from enginewright.swarm.judging import Judging
 from enginewright.swarm.kernel_checks import KernelChecks
 from enginewright.swarm.oracle_check import check_against_oracle
@@ -48,11 +49,16 @@ class LocalBench:
         self._checkpoint: Checkpoint | None = None
         self._kernel_checks = KernelChecks(settings.home / "checked", sandbox)
         self._judging = Judging(settings.engine_program, judge or JudgeSettings(), sandbox)
+        self.device = DeviceLock(settings.home / LOCK_FILE)
 
     def inspect(self, loaded: LoadedTarget, say: Say) -> Subject:
         """Read everything the target names. Raises: as `read_subject`."""
         subject, self._checkpoint = read_subject(loaded, self._settings, say)
         return subject
+
+    def take(self, checkpoint: Checkpoint) -> None:
+        """Work for a subject that was inspected before."""
+        self._checkpoint = checkpoint
 
     def close(self) -> None:
         """Stop what is still running."""
@@ -103,15 +109,18 @@ class LocalBench:
         self, subject: Subject, naive: Path, work: Path, say: Say
     ) -> dict[str, dict[str, Any]]:
         """The naive engine and each baseline under the target's workload."""
-        return self._judging.measure_bar(subject, naive, work, say)
+        with self.device.held():
+            return self._judging.measure_bar(subject, naive, work, say)
 
     def trial(self, subject: Subject, arms: Arms, rules: TrialRules, say: Say) -> Finding:
         """The judge's verdict."""
-        return self._judging.trial(subject, arms, rules, say)
+        with self.device.held():
+            return self._judging.trial(subject, arms, rules, say)
 
     def calibrate(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> dict[str, Any]:
         """The champion against itself."""
-        return self._judging.calibrate(subject, arms, blocks, say)
+        with self.device.held():
+            return self._judging.calibrate(subject, arms, blocks, say)
 
     def compare(
         self,
@@ -127,7 +136,8 @@ class LocalBench:
 
     def confirm(self, subject: Subject, arms: Arms, blocks: int, say: Say) -> Confirmed:
         """Champion and naive engine on fresh inputs."""
-        return self._judging.confirm(subject, arms, blocks, say)
+        with self.device.held():
+            return self._judging.confirm(subject, arms, blocks, say)
 
     def deliver(
         self, subject: Subject, arms: Arms, candidate: Path, out: Path, evidence: list[str]

@@ -6,13 +6,14 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from enginewright.errors import EnginewrightError
 from enginewright.retention import Archive, RunRecord, Store, open_ledger
 from enginewright.settings import Settings
+from enginewright.swarm.agents.open_shelf import open_shelf
 from enginewright.swarm.bring_up import bring_up, build_if_absent, measure_bar
 from enginewright.swarm.budget import Budget
 from enginewright.swarm.events import Journal, Listener, Told
@@ -32,7 +33,7 @@ from enginewright.swarm.sentinels import run_sentinels
 from enginewright.swarm.shortlist import run_shortlist, shortlist_seconds
 from enginewright.swarm.stages import Stages
 from enginewright.swarm.workbench import Subject, Workbench
-from enginewright.target import LoadedTarget
+from enginewright.target import Agent, LoadedTarget
 
 SENTINEL_SHARE = 0.12
 """Share of the wall time that candidates with known verdicts may take."""
@@ -51,6 +52,8 @@ class Options:
     """Start a new run though an unfinished one could go on."""
     warm: bool = True
     """Begin with what memory proposes."""
+    agents: tuple[Agent, ...] = (Agent(kind="tuner"),)
+    """Who proposes, in the order of turns."""
 
 
 MakeProposer = Callable[[Run, Options], Proposer]
@@ -104,13 +107,15 @@ def build_engine_for(
         state.sign_finished()
         searched = [trial for trial in state.trials(SEARCH) if trial.state == "finished"]
         budget.add_spent(seconds=state.spent_seconds(), trials=len(searched))
+        shelf = open_shelf(folder, state, subject.library, home=settings.home, say=say)
         run = Run(
-            subject=subject,
+            subject=replace(subject, library=shelf.library),
             state=state,
             folder=folder,
             journal=Journal(archive, record.id, folder, budget, listener),
             stages=Stages(),
             bench=hands.bench,
+            shelf=shelf,
         )
         _prepare(run, loaded, is_resumed=is_resumed)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from enginewright.swarm.agents.agents_result import agents_result
 from enginewright.swarm.run import Run
 from enginewright.swarm.sentinels import false_promotions, outcomes
 from enginewright.swarm.workbench import Confirmed, Delivered
@@ -33,6 +34,7 @@ def build_result(
         "acceptance": confirmed.acceptance,
         "accepted": all(item["holds"] for item in confirmed.acceptance),
         "trials": asdict(run.state.counts()),
+        "agents": agents_result(run.state),
         "sentinels": [held.to_json() for held in outcomes(run)],
         "false_promotion": false_promotions(run.state.archive),
         "calibration": run.state.last_event("calibrated"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from enginewright.swarm.agents.shelf import Shelf
 from enginewright.swarm.events import Journal
 from enginewright.swarm.run_folder import RunFolder
 from enginewright.swarm.run_state import RunState
@@ -27,6 +28,8 @@ class Run:
     """Where the time goes."""
     bench: Workbench
     """Builds and judges."""
+    shelf: Shelf | None = None
+    """Where agents' kernels come in; None where nobody may add any."""
 
     def champion_arms(self) -> Arms:
         """The naive engine, and the champion as candidate too."""

@@ -10,6 +10,7 @@ from typing import Any
 
 WORK = (
     *("bring_up", "bar", "calibrate", "build", "kernel_check", "screen", "trial"),
+    "converse",
     *("sentinel", "confirm", "deliver"),
 )
 """Stages that are the work itself; all other time is the loop's own."""

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+from enginewright.evaluation.sandbox import Policy, Sandbox
 from enginewright.model import StepShape, decode_shape, prompt_shape
 from enginewright.plan import Plan
 from enginewright.plan.contracts import StepName
@@ -61,18 +64,48 @@ def steps_of(target: Target, scenario: Scenario, plan: Plan) -> list[TimedStep]:
 
 
 def time_step(
-    program: Path, engine: Path, checkpoint: Path, step: StepName, shape: StepShape
+    program: Path,
+    engine: Path,
+    checkpoint: Path,
+    step: StepName,
+    shape: StepShape,
+    *,
+    sandbox: Sandbox | None = None,
 ) -> float | None:
-    """Median seconds of a step; None if the engine fails."""
-    command = [
-        str(program), "profile", "--engine", str(engine), "--checkpoint", str(checkpoint),
-        "--step", step, "--rows", str(shape.rows), "--repeats", str(_REPEATS[step]),
-    ]  # fmt: skip
+    """Median seconds of a step; None if the engine fails. `sandbox` is what it runs in; None trusts
+    it."""
+    found = profile_step(
+        program, engine, checkpoint, step, shape, repeats=_REPEATS[step], sandbox=sandbox
+    )
+    return None if found is None else float(median(found["step_nanoseconds"])) / 1e9
+
+
+def profile_step(
+    program: Path,
+    engine: Path,
+    checkpoint: Path,
+    step: StepName,
+    shape: StepShape,
+    *,
+    repeats: int,
+    sandbox: Sandbox | None = None,
+) -> dict[str, Any] | None:
+    """What the host's `profile` says of a step (docs/architecture.md); None if the engine fails."""
+    command: tuple[str, ...] = (
+        *(str(program), "profile", "--engine", str(engine), "--checkpoint", str(checkpoint)),
+        *("--step", step, "--rows", str(shape.rows), "--repeats", str(repeats)),
+    )
     if step == "encode":
-        command += ["--segment", str(shape.rows // shape.segments)]
+        command += ("--segment", str(shape.rows // shape.segments))
     if step == "decode":
         # The cost counts the new token as part of the context, the host does not.
-        command += ["--context", str(shape.context - 1)]
+        command += ("--context", str(shape.context - 1))
+    if sandbox is not None:
+        policy = Policy(
+            read_only=(program, engine, checkpoint),
+            environment={"PATH": os.environ.get("PATH", os.defpath)},
+        )
+        command = sandbox.command(policy, command)
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PROFILE_SECONDS, check=False
@@ -81,4 +114,8 @@ def time_step(
         return None
     if done.returncode != 0:
         return None
-    return float(median(json.loads(done.stdout)["step_nanoseconds"])) / 1e9
+    try:
+        return dict(json.loads(done.stdout))
+    except ValueError:
+        # What a kernel printed stands in the way: it has no business on stdout.
+        return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from enginewright.plan import Plan
+from enginewright.plan import Library, Plan
 from enginewright.retention.memory import Memory
+from enginewright.swarm.agents.open_shelf import offered_library
+from enginewright.swarm.plan_timer import TimeStep
 from enginewright.swarm.proposer import Proposal
 from enginewright.swarm.run import Run
 from enginewright.swarm.run_state import SEARCH
-from enginewright.swarm.screener import MicroScreener, TimeStep
+from enginewright.swarm.screener import MicroScreener
 from enginewright.swarm.warm_start import hardware_key, warm_plan
 from enginewright.swarm.workbench import Finding, Say
 from enginewright.variation.idea import Context, Idea, KnownChoices
@@ -31,6 +33,7 @@ class Tuning:
         self._tuner = Tuner(seed=int(run.state.run.lstrip("r"), 16))
         self._tuner.seen |= run.state.tried_plans()
         self._choices: KnownChoices = {}
+        self._offered: set[str] = set()
         for event in run.state.archive.events(run.state.run):
             if event.kind in ("screened", "screened_out"):
                 self._remember(event.details["tactic"], event.details["speedup"])
@@ -86,7 +89,7 @@ class Tuning:
         ]
         return Context(
             graph=subject.graph,
-            library=subject.library,
+            library=self._library(),
             allowed=subject.allowed,
             plan=champion,
             naive=state.plan(naive[0]),
@@ -95,6 +98,17 @@ class Tuning:
             rank=self._rank(),
             known=self._choices,
         )
+
+    def _library(self) -> Library:
+        """The kernels on offer; which are legal where is worked out anew when there is another."""
+        shelf = self._run.shelf
+        if shelf is None:
+            return self._run.subject.library
+        library = offered_library(self._run.state, shelf)
+        if library.kernels.keys() != self._offered:
+            self._choices.clear()
+            self._offered = set(library.kernels)
+        return library
 
     def _rank(self) -> dict[str, float]:
         """How often each kernel ended in a confirmed champion on this hardware."""

@@ -1,5 +1,7 @@
 """The target: what the user asks for, and the machine it is asked of."""
 
+from enginewright.target.agents import Agent, AgentLimits, Prices
+from enginewright.target.choose_agents import choose_agents
 from enginewright.target.criteria import check_possible, known_metrics
 from enginewright.target.hardware import Machine, probe_machine
 from enginewright.target.load import json_schema, load_target
@@ -21,6 +23,8 @@ from enginewright.target.write import write_target
 
 __all__ = [
     "METRICS",
+    "Agent",
+    "AgentLimits",
     "Baseline",
     "Budget",
     "Criterion",
@@ -30,10 +34,12 @@ __all__ = [
     "MetricRule",
     "Model",
     "Numerics",
+    "Prices",
     "Scenario",
     "Target",
     "Workload",
     "check_possible",
+    "choose_agents",
     "json_schema",
     "known_metrics",
     "load_target",

@@ -12,6 +12,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from enginewright.errors import TargetError
+from enginewright.target.check_agents import check_agents
 from enginewright.target.criteria import check_criteria
 from enginewright.target.lines import Places
 from enginewright.target.records import LoadedTarget, Target
@@ -40,8 +41,10 @@ def load_target(path: Path) -> LoadedTarget:
         target = Target.model_validate(_tuples(document))
     except ValidationError as error:
         raise _explain(path, text, error) from error
-    check_criteria(target, Places(str(path), text))
-    target = _with_place(target, path.parent)
+    places = Places(str(path), text)
+    check_criteria(target, places)
+    check_agents(target, places)
+    target = _with_recordings(_with_place(target, path.parent), path.parent)
     return LoadedTarget(target=target, source=path, sha256=hashlib.sha256(content).hexdigest())
 
 
@@ -54,6 +57,17 @@ def _with_place(target: Target, folder: Path) -> Target:
         return target
     model = target.model.model_copy(update={"checkpoint": str(beside)})
     return target.model_copy(update={"model": model})
+
+
+def _with_recordings(target: Target, folder: Path) -> Target:
+    """Recordings that lie beside the target file are found from anywhere."""
+    agents = tuple(
+        agent.model_copy(update={"recording": str(folder / agent.recording)})
+        if agent.recording is not None and (folder / agent.recording).exists()
+        else agent
+        for agent in target.agent
+    )
+    return target.model_copy(update={"agent": agents})
 
 
 def json_schema() -> dict[str, Any]:

@@ -8,19 +8,16 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from enginewright.target.agents import Agent
+from enginewright.target.record import Record
+
 Numeric = Literal["activations_q8", "cache_f16"]
 """Approximations that a target may allow; by default none is."""
 
 Comparison = Literal[">=", "<="]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
-    )
-
-
-class Model(_Record):
+class Model(Record):
     """`[model]`: which checkpoint."""
 
     checkpoint: str = Field(min_length=1)
@@ -30,7 +27,7 @@ class Model(_Record):
     """First digits of the weights' digest; the build stops when they differ."""
 
 
-class Hardware(_Record):
+class Hardware(Record):
     """`[hardware]`: what the engine runs on."""
 
     device: Literal["cpu"] = "cpu"
@@ -39,7 +36,7 @@ class Hardware(_Record):
     """Threads of the engine; `auto` is every core that this process may use."""
 
 
-class Scenario(_Record):
+class Scenario(Record):
     """`[[workload.scenario]]`: one kind of request."""
 
     name: str = Field(pattern="^[a-z0-9][a-z0-9-]*$")
@@ -56,7 +53,7 @@ class Scenario(_Record):
     """Requests of each stream in one block."""
 
 
-class Workload(_Record):
+class Workload(Record):
     """`[workload]`: what the engine must be good at."""
 
     objective: Literal[
@@ -72,7 +69,7 @@ class Workload(_Record):
     """Kinds of requests."""
 
 
-class Criterion(_Record):
+class Criterion(Record):
     """`[[accept]]`: one thing that must hold on fresh inputs."""
 
     metric: str
@@ -85,7 +82,7 @@ class Criterion(_Record):
     """`absolute`, `naive`, `floor`, or the name of a baseline."""
 
 
-class Numerics(_Record):
+class Numerics(Record):
     """`[numerics]`: which approximations are allowed, and how far outputs may move."""
 
     allow: tuple[Numeric, ...] = ()
@@ -100,7 +97,7 @@ class Numerics(_Record):
     """Most absolute difference of an element of an embedding from the reference engine's."""
 
 
-class Baseline(_Record):
+class Baseline(Record):
     """`[[baseline]]`: another server behind the same load generator."""
 
     name: str = Field(pattern="^[a-z0-9][a-z0-9._-]*$")
@@ -115,7 +112,7 @@ class Baseline(_Record):
     """How long it may take to answer."""
 
 
-class Budget(_Record):
+class Budget(Record):
     """`[budget]`: hard limits of the search."""
 
     wall_minutes: float = Field(gt=0, le=100_000)
@@ -124,7 +121,7 @@ class Budget(_Record):
     """Whole-engine trials."""
 
 
-class Target(_Record):
+class Target(Record):
     """What the user asks for."""
 
     name: str = Field(pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -143,6 +140,8 @@ class Target(_Record):
     """Other servers to stand beside."""
     budget: Budget
     """Hard limits."""
+    agent: tuple[Agent, ...] = ()
+    """Who proposes besides the tuner."""
 
     @property
     def is_encoder(self) -> bool:

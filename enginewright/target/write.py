@@ -54,6 +54,11 @@ regret_mean_nats = 0.005
 [budget]
 wall_minutes = 10
 trials = 12
+
+# A coder besides the tuner, with a key in OPENAI_API_KEY (docs/target.md has other servers):
+# [[agent]]
+# kind = "coder"
+# model = "…"
 """
 
 _ENCODER = """\
@@ -95,6 +100,11 @@ cosine = 0.99999
 [budget]
 wall_minutes = 10
 trials = 12
+
+# A coder besides the tuner, with a key in OPENAI_API_KEY (docs/target.md has other servers):
+# [[agent]]
+# kind = "coder"
+# model = "…"
 """
 
 

@@ -13,6 +13,7 @@ from enginewright.cli import main
 from enginewright.retention import Archive
 
 KEYS = {
+    "agents",
     "accepted", "acceptance", "answer", "baselines", "binary", "calibration", "champion",
     "champion_candidate", "closeness", "confirmation", "false_promotion", "floor_share", "folder",
     "manifest", "naive", "report", "run", "sentinels", "shortlist", "speedup", "stopped_because",

@@ -17,14 +17,18 @@ def keys_of(schema: dict[str, Any]) -> set[str]:
 
 
 def test_the_example_of_the_page_is_a_target(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    example, coder, others = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     path = tmp_path / "target.toml"
-    path.write_text(example)
-    assert load_target(path).target.baseline[0].name == "llama.cpp"
+    path.write_text(example + coder + others)
+    target = load_target(path).target
+    assert target.baseline[0].name == "llama.cpp"
+    assert [agent.title for agent in target.agent] == ["coder", "local", "guest"]
+    assert len(coder.strip().splitlines()) == 3
 
 
 def test_the_page_explains_every_key_and_every_metric() -> None:
     tables = {"model", "hardware", "workload", "scenario", "accept", "numerics", "baseline"}
+    tables |= {"agent"}
     names = keys_of(json_schema()) - tables - {"budget"} | METRICS.keys()
     assert len(names) > 30
     missing = sorted(name for name in names if f"`{name}`" not in PAGE)

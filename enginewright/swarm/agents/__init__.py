@@ -1,0 +1,1 @@
+"""Agents at work in a run: their desks, their submissions, whose turn it is, what they spent."""
