@@ -11,7 +11,6 @@ from scripted_server import breaks_off, call, fails, falls_silent, refuses, says
 
 from enginewright.errors import TargetError, UsageError
 
-
 unproven = pytest.mark.xfail(
     reason="a coder's candidate in the whole loop is not yet shown to hold", strict=False
 )
@@ -147,7 +146,7 @@ def test_garbage_ends_the_conversation(make, server):
     )
     result = place.build(Replay([]))
     assert place.endings(result["run"])[0] == "useless"
-    told = [text for text in server.results(3)]
+    told = list(server.results(3))
     assert "not JSON" in told[0] and "there is no tool 'frobnicate'" in told[1]
     assert server.requests[1]["messages"][-1]["content"].startswith("Use a tool")
 
@@ -282,7 +281,9 @@ def test_killed_with_a_coders_candidate_it_goes_on_with_it(make, server, where):
     bench = Replay(["kept"])
     seen = []
 
-    def dying(*arguments, real=getattr(bench, where)):
+    real = getattr(bench, where)
+
+    def dying(*arguments):
         is_candidate = where == "trial" or arguments[3].name.endswith("-001")
         if is_candidate and not seen:
             seen.append(True)
@@ -397,7 +398,7 @@ def test_a_recording_gives_the_same_lineage_without_a_server(make, server):
 
 def test_a_recording_of_nothing_or_of_another_prompt_is_refused(make, server, tmp_path):
     place = make()
-    with pytest.raises(UsageError, match="no run of tiny.cpu has a recording"):
+    with pytest.raises(UsageError, match=r"no run of tiny\.cpu has a recording"):
         place.build(Replay([]), agents="coder:recorded")
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")

@@ -109,6 +109,8 @@ pub fn landlock(policy: &Policy) -> Result<bool> {
         .handle_access(all)?
         .handle_access(AccessNet::from_all(version))?
         .create()?;
+    // Folders on the way to what is named may be listed: the root holds nothing else, and interpreters look there.
+    ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::ReadDir))?;
     let system = ["/proc", "/sys"].map(std::path::PathBuf::from);
     for path in policy.read_only.iter().chain(&system).filter(|path| path.exists()) {
         ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new(path)?, read))?;
