@@ -27,6 +27,7 @@ def test_a_faster_engine_is_kept_with_figures_and_evidence(decoder_job: JobMaker
     assert {gate for gate, held in verdict.evidence["gates"].items() if held["checked"]} == {
         "answers",
         "audit",
+        "client",
         "physics",
         "texts",
         "together",

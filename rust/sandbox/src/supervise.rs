@@ -12,7 +12,8 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, raise, signal, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{
-    ForkResult, Gid, Pid, Uid, chdir, execve, fork, getegid, geteuid, setgroups, setresgid, setresuid,
+    ForkResult, Gid, Pid, Uid, chdir, execve, fork, getegid, geteuid, mkdtemp, setgroups, setresgid,
+    setresuid,
 };
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -87,9 +88,9 @@ struct Base(PathBuf);
 
 impl Base {
     fn make() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("enginewright-root-{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
-        Ok(Self(path))
+        // Not named after this process: one that was killed leaves its folder, and numbers come round again.
+        let template = std::env::temp_dir().join("enginewright-root-XXXXXX");
+        mkdtemp(&template).map(Self).with_context(|| format!("making {}", template.display()))
     }
 }
 
