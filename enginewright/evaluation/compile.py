@@ -107,7 +107,6 @@ def _compile(
         return _run_compiler(arguments, constants, job.source.parent, MOST_COMPILE_SECONDS)
     # A source may include whatever the compiler can read: it reads the toolchain and its folder.
     sysroot = _sysroot()
-    out.chmod(0o777)
     policy = Policy(
         read_only=(sysroot, job.source.parent, *(Path(place) for place in _LINKER_PLACES)),
         writable=(out,),

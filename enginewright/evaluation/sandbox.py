@@ -47,7 +47,7 @@ class Policy:
     read_only: tuple[Path, ...]
     """Files and folders it may read and execute."""
     writable: tuple[Path, ...] = ()
-    """Files and folders it may write."""
+    """Files and folders it may write; run by root, it owns them from then on."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Its whole environment."""
     keep_fds: tuple[int, ...] = ()

@@ -82,9 +82,9 @@ for path in ({str(secret)!r}, "/etc/passwd", "/root", "/home", here, "/proc/1/ro
 
 def test_nothing_can_be_written_but_where_it_may(sandbox: Sandbox, tmp_path: Path) -> None:
     readable, writable = tmp_path / "readable", tmp_path / "writable"
-    for folder in (readable, writable):
-        folder.mkdir()
-        folder.chmod(0o777)
+    readable.mkdir()
+    readable.chmod(0o777)
+    writable.mkdir(mode=0o700)
     tmp_path.chmod(0o755)
     script = f"""
 import os

@@ -22,7 +22,7 @@ pub struct Policy {
     pub level: Level,
     /// Files and folders that it may read and execute, by their own names; those that do not exist are left out.
     pub read_only: Vec<PathBuf>,
-    /// Files and folders that it may write.
+    /// Files and folders that it may write; where root runs it as nobody, they become nobody's.
     #[serde(default)]
     pub writable: Vec<PathBuf>,
     /// Its whole environment.

@@ -12,7 +12,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, raise, signal, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{
-    ForkResult, Gid, Pid, Uid, chdir, execve, fork, getegid, geteuid, mkdtemp, setgroups, setresgid,
+    ForkResult, Gid, Pid, Uid, chdir, chown, execve, fork, getegid, geteuid, mkdtemp, setgroups, setresgid,
     setresuid,
 };
 use std::ffi::{CString, OsString};
@@ -152,6 +152,10 @@ fn execute(
     close_others(&policy.keep_fds)?;
     if inside == Some(true) {
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        for path in policy.writable.iter().filter(|path| path.exists()) {
+            chown(path, Some(user), Some(group))
+                .with_context(|| format!("handing over {}", path.display()))?;
+        }
         setgroups(&[]).context("giving up groups")?;
         setresgid(group, group, group).context("giving up the group")?;
         setresuid(user, user, user).context("giving up the user")?;
