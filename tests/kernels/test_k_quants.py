@@ -16,6 +16,7 @@ from enginewright.evaluation.build import NotBuilt, build_engine
 from enginewright.evaluation.kernel_cases import random_weight
 from enginewright.evaluation.kernel_check_expected import quantised
 from enginewright.evaluation.kernel_object import CallRecord, Guarded, KernelObject, StepRecord
+from enginewright.evaluation.run_sequences import run_sequences
 from enginewright.kernel_source import processor_features
 from enginewright.model import Checkpoint, Graph, build_graph, execute, read_checkpoint
 from enginewright.model.dtypes import SUPPORTED
@@ -32,7 +33,6 @@ from enginewright.plan import (
 )
 from enginewright.plan.choices import with_settings
 from enginewright.settings import load_settings
-from enginewright.evaluation.run_sequences import run_sequences
 from enginewright.variation import big_step
 
 CAPACITY = Capacity(prefill_rows=64, prefill_selected=64, context=64, slots=2)

@@ -60,8 +60,9 @@ def test_an_engine_that_is_shut_in_answers_the_same(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     settings = load_settings()
-    if probe_sandbox(settings.sandbox_program).level != "strong":
-        pytest.skip("this machine gives no namespaces")
+    report = probe_sandbox(settings.sandbox_program)
+    if report.level != "strong":
+        pytest.skip(f"NOT CHECKED: no strong sandbox here: {report.layers['own_root']}")
     sandbox = open_sandbox(settings.sandbox_program, "strong")
     name = min(path.name for path in TINY.iterdir())
     _build(name, "naive", tmp_path, tmp_path_factory.getbasetemp() / "tiny-objects")
