@@ -4,9 +4,9 @@
     python benchmarks/kernels/time_projections.py --model llama-3.2-1b --layers 4 \
         avx512:format=q4_k_m avx512:format=q4_1,head=q8_0 naive:format=q4_k_m
 
-An arm is a tier of the `projections_*` kernels (or `naive`), then parameters of the kernels in upper
-case, or `format`, `head` (stored types) and `kernels` (a folder). Printed: milliseconds of a step in
-each kind of group (median, least of the repeats) and weight bytes read a second.
+An arm is a tier of the `projections_*` kernels (or `naive`), then parameters of the kernels in
+upper case, or `format`, `head` (stored types) and `kernels` (a folder). Printed: milliseconds of a
+step in each kind of group (median, least of the repeats) and weight bytes read a second.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("arms", nargs="+", help="TIER or TIER:NAME=VALUE,…")
-    parser.add_argument("--model", default="smollm2-135m", choices=sorted(MODELS), help="its shapes")
+    parser.add_argument(
+        "--model", default="smollm2-135m", choices=sorted(MODELS), help="its shapes"
+    )
     parser.add_argument("--layers", type=int, help="fewer than the model has")
     parser.add_argument("--format", default="q4_1", choices=FORMATS, help="of layers' matrices")
     parser.add_argument(

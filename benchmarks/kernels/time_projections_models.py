@@ -48,7 +48,7 @@ MODELS = {
         vocabulary=128256,
     ),
 }
-"""By name. Rows of the K types are whole blocks of 256 inputs, which those of smollm2-135m are not."""
+"""By name. Rows of the K types are whole blocks of 256 inputs, unlike those of smollm2-135m."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +94,8 @@ class Group:
 def groups(model: Model, layers: int, layer_format: str, head_format: str) -> list[Group]:
     """The groups of all layers, then the head.
 
-    With `q4_k_m` the values and the way down are Q6_K in every other layer, the rest is Q4_K: llama.cpp
-    does so in half of the layers.
+    With `q4_k_m` the values and the way down are Q6_K in every other layer, the rest is Q4_K:
+    llama.cpp does so in half of the layers.
     """
     mixes = layer_format == "q4_k_m"
     plain = "q4_k" if mixes else layer_format

@@ -101,9 +101,7 @@ def test_weights_are_those_of_the_gguf_package_to_the_bit(dtype, kernel, worksho
     group = plan.steps["prefill"].groups[0]
     table = hostile_blocks(dtype, VOCABULARY * HIDDEN // 256)
     with np.errstate(invalid="ignore"):
-        expected = gguf.quants.dequantize(
-            table.reshape(VOCABULARY, -1), SUPPORTED[dtype].gguf_type
-        )
+        expected = gguf.quants.dequantize(table.reshape(VOCABULARY, -1), SUPPORTED[dtype].gguf_type)
     got = embedded(workshop.compiled(library, group), group.layouts[0], table.reshape(-1))
     np.testing.assert_array_equal(got, expected)
 
