@@ -4,7 +4,7 @@
 
 Needs nothing but NumPy, so that gigabytes are made where they are used. `--holes` writes the same
 file without its bytes (zeros that take no room): enough to make a graph and an engine from.
-Families: llama-like decoders (`llama`, `mistral`, `qwen2`), bf16.
+Families: llama-like decoders (`llama`, `mistral`, `qwen2`, `qwen3`), bf16.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def tensors(config: dict) -> dict[str, tuple[int, ...]]:
             f"{at}self_attn.k_proj.weight": (keys, hidden),
             f"{at}self_attn.v_proj.weight": (keys, hidden),
             f"{at}self_attn.o_proj.weight": (hidden, queries),
+            **_norms_of_heads(config, at, head),
             f"{at}post_attention_layernorm.weight": (hidden,),
             f"{at}mlp.gate_proj.weight": (inner, hidden),
             f"{at}mlp.up_proj.weight": (inner, hidden),
@@ -43,6 +44,12 @@ def tensors(config: dict) -> dict[str, tuple[int, ...]]:
     if not config.get("tie_word_embeddings", False):
         found["lm_head.weight"] = (vocabulary, hidden)
     return found
+
+
+def _norms_of_heads(config: dict, at: str, head: int) -> dict[str, tuple[int, ...]]:
+    if config["model_type"] != "qwen3":
+        return {}
+    return {f"{at}self_attn.{name}_norm.weight": (head,) for name in "qk"}
 
 
 def write(config: dict, path: Path, *, holes: bool) -> None:

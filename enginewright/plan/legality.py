@@ -18,9 +18,9 @@ MOST_BUFFERS = 8
 """`MAX_BUFFERS` of kernels/cpu/abi.rs."""
 MOST_WEIGHTS = 16
 """`MAX_WEIGHTS` of kernels/cpu/abi.rs."""
-SIBLINGS = ("linear", "rope")
-"""Kinds that may stand side by side in a group: projections of one input, ropes of queries and
-keys."""
+SIBLINGS = ("linear", "head_norm", "rope")
+"""Kinds that may stand side by side in a group: projections of one input, norms and ropes of
+queries and keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +154,9 @@ def _shape_problem(kernel: Kernel, ops: list[Op], graph: Graph) -> str | None:
 
 
 def _wiring_problem(ops: list[Op], graph: Graph) -> str | None:
-    """Neighbouring matrices share their input, neighbouring ropes may each have their own, every
-    other op goes on with what the group made, and what is used up inside is not wanted outside."""
+    """Neighbouring matrices share their input, neighbouring norms of heads and ropes may each have
+    their own, every other op goes on with what the group made, and what is used up inside is not
+    wanted outside."""
     for before, after in pairwise(ops):
         if before.kind == after.kind == "linear" and before.inputs != after.inputs:
             return f"`{before.id}` and `{after.id}` read different inputs"

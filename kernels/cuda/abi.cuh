@@ -10,6 +10,10 @@
 // grid is made for the bucket that a step's rows fall in: a block past the rows of `call.step` returns at once. Rows are what the
 // rows of the group's output are. A kernel writes its outputs, its scratch and (for `kv_write`) the cache, nothing else.
 //
+// A phase with `early` set may start while the launch before it still runs. It calls `wait_for_earlier` in every block before it reads
+// a buffer or writes anything; weights, `call.step` and positions cached by earlier steps can be read before that. A phase that calls
+// `let_next_start` lets the next one do so from that point on, and not from its own end only.
+//
 // Row invariance: the value of an output row depends on that row's own inputs and its sequence's cache only.
 #pragma once
 #include <cuda_bf16.h>
@@ -18,7 +22,7 @@
 
 namespace ew {
 
-constexpr uint32_t ABI = 1;
+constexpr uint32_t ABI = 2;
 constexpr int MAX_BUFFERS = 8;
 constexpr int MAX_WEIGHTS = 16;
 constexpr int MAX_PHASES = 4;
@@ -60,6 +64,7 @@ struct Phase {
     uint32_t blocks;
     uint32_t rows_per_block;
     uint32_t shared_bytes;
+    uint32_t early;  ///< 1 = programmatic dependent launch (compute capability 9.0 and up)
 };
 
 /// What the host asks a kernel.
@@ -72,6 +77,26 @@ struct Info {
     uint32_t pack_blocks;
     uint32_t pack_threads;
 };
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+constexpr uint32_t STARTS_EARLY = 1;
+#else
+constexpr uint32_t STARTS_EARLY = 0;
+#endif
+
+/// Lets the next launch start beside this one, as soon as every block of this one has called it or returned.
+__device__ inline void let_next_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// Waits until every launch before this one has ended and all that they wrote can be seen.
+__device__ inline void wait_for_earlier() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 /// Equality of two texts at compile time.
 __host__ __device__ constexpr bool same(const char* a, const char* b) {

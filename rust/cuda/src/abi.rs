@@ -3,7 +3,7 @@
 use enginewright_core::wiring::{MAX_BUFFERS, MAX_WEIGHTS};
 
 /// Version of the contract.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 /// Most phases of a kernel.
 pub const MAX_PHASES: usize = 4;
 
@@ -55,6 +55,8 @@ pub struct Phase {
     pub blocks: u32,
     pub rows_per_block: u32,
     pub shared_bytes: u32,
+    /// Not 0 if the launch may start while the one before it still runs.
+    pub early: u32,
 }
 
 /// What a kernel says of itself.

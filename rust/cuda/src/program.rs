@@ -24,6 +24,42 @@ pub struct Launch {
     pub group: usize,
 }
 
+impl Launch {
+    /// Puts the launch on the stream, on a grid `tall` blocks high.
+    fn put(&mut self, device: &Device, tall: u32) -> Result<(), EngineError> {
+        let Phase { threads, blocks, shared_bytes, early, .. } = self.phase;
+        let mut overlap = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: blocks,
+            gridDimY: tall,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared_bytes,
+            hStream: device.stream(),
+            attrs: &raw mut overlap,
+            numAttrs: u32::from(early != 0),
+        };
+        let mut arguments = [(&raw mut self.call).cast()];
+        // SAFETY: the call is what the contract wants; it and the attribute are copied by the launch.
+        unsafe {
+            sys::cuLaunchKernelEx(
+                &raw const config,
+                self.function,
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        }
+        .result()
+        .map_err(failed("cuLaunchKernelEx"))
+    }
+}
+
 /// How much a captured graph has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bucket {
@@ -121,19 +157,7 @@ impl Program {
             };
             let tall =
                 if launch.phase.rows_per_block == 0 { 1 } else { rows.div_ceil(launch.phase.rows_per_block) };
-            let mut arguments = [(&raw mut launch.call).cast()];
-            // SAFETY: the call is what the contract wants and is copied by the launch.
-            unsafe {
-                result::launch_kernel(
-                    launch.function,
-                    (launch.phase.blocks, tall, 1),
-                    (launch.phase.threads, 1, 1),
-                    launch.phase.shared_bytes,
-                    device.stream(),
-                    &mut arguments,
-                )
-            }
-            .map_err(failed("cuLaunchKernel"))?;
+            launch.put(device, tall)?;
             if is_last {
                 after(self.launches[index].group)?;
             }
