@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from enginewright.cli.output import JsonFlag, print_json, print_rows
-from enginewright.retention.memory import MEMORY_FILE, Memory
+from enginewright.retention.memory import MEMORY_FILE, Lesson, Memory
 from enginewright.settings import load_settings
 
 
@@ -41,7 +41,7 @@ def memory(
             lesson.ops,
             lesson.kernel or _short(lesson.parameters),
             _short(lesson.parameters) if lesson.kernel else "",
-            f"{lesson.speedup:.2f}x",
+            _speedup(lesson),
             lesson.confirmations,
             lesson.run,
         )
@@ -49,6 +49,12 @@ def memory(
     )
     columns = ("step", "group", "what won", "parameters", "whole engine", "runs", "last run")
     print_rows(columns, rows)
+
+
+def _speedup(lesson: Lesson) -> str:
+    if lesson.speedup_low is None or lesson.speedup_high is None:
+        return f"{lesson.speedup:.2f}x"
+    return f"{lesson.speedup:.2f}x ({lesson.speedup_low:.2f} to {lesson.speedup_high:.2f})"
 
 
 def _short(parameters: dict[str, object]) -> str:

@@ -35,7 +35,11 @@ _lessons = sql.Table(
     sql.Column("evidence", sql.Text, nullable=False),
     sql.Column("confirmations", sql.Integer, nullable=False),
     sql.Column("learnt_at", sql.Float, nullable=False),
+    sql.Column("speedup_low", sql.Float),
+    sql.Column("speedup_high", sql.Float),
 )
+_ADDED = ("speedup_low", "speedup_high")
+"""Columns that the first memories lacked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,10 @@ class Lesson:
     speedup: float
     """Of the confirmed champion over its naive engine: a measurement of the whole, not of the
     part."""
+    speedup_low: float | None
+    """Lower end of its 95 % interval; None in lessons that were kept before intervals were."""
+    speedup_high: float | None
+    """Upper end."""
     run: str
     """Run that confirmed it last."""
     evidence: str
@@ -80,6 +88,10 @@ class Memory:
         )
         with self._connection() as connection:
             _tables.create_all(connection)
+            present = {column["name"] for column in sql.inspect(connection).get_columns("lessons")}
+            for name in _ADDED:
+                if name not in present:
+                    connection.execute(sql.text(f"ALTER TABLE lessons ADD COLUMN {name} FLOAT"))
 
     @contextmanager
     def _connection(self) -> Iterator[sql.Connection]:

@@ -74,7 +74,7 @@ def _make_proposer(run: Run, options: Options, hands: LocalHands, prepared: Prep
 
 
 def _remember(run: Run, result: dict[str, Any], settings: Settings) -> None:
-    lessons = lessons_of(run, result["speedup"]["value"])
+    lessons = lessons_of(run, result["speedup"])
     if lessons:
         Memory(settings.home / MEMORY_FILE).learn(lessons)
     for name in keep_winning_kernels(run, result, settings.home):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,9 +37,12 @@ def hardware_key(subject: Subject) -> str:
     return hashlib.sha256(json.dumps(held).encode()).hexdigest()[:32]
 
 
-def lessons_of(run: Run, speedup: float) -> list[Lesson]:
+def lessons_of(run: Run, speedup: Mapping[str, float]) -> list[Lesson]:
     """What the run's champion teaches: the kernel and parameters of each kind of group, and the
-    settings of the plan. Nothing if the naive engine is still champion."""
+    settings of the plan. Nothing if the naive engine is still champion.
+
+    `speedup`: `value`, `low` and `high` of the confirmed champion over the naive engine.
+    """
     champion = run.state.champion()
     if champion.parent is None:
         return []
@@ -49,7 +53,8 @@ def lessons_of(run: Run, speedup: float) -> list[Lesson]:
     def lesson(signature: str, ops: str, step: str, kernel: str, chosen: dict[str, Any]) -> Lesson:
         return Lesson(
             signature=signature, hardware=hardware_key(run.subject), ops=ops, step=step,
-            kernel=kernel, parameters=chosen, speedup=speedup, run=run.state.run,
+            kernel=kernel, parameters=chosen, speedup=speedup["value"],
+            speedup_low=speedup["low"], speedup_high=speedup["high"], run=run.state.run,
             evidence=evidence,
         )  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from enginewright.retention.memory import Lesson, Memory
 
 LESSON = Lesson(
     signature="linear add/decode", hardware="h1", ops="linear add", step="decode",
-    kernel="projections_q4_1_avx2", parameters={"TILE": 4}, speedup=5.0, run="r1", evidence="e1",
+    kernel="projections_q4_1_avx2", parameters={"TILE": 4}, speedup=5.0,
+    speedup_low=4.5, speedup_high=5.5, run="r1", evidence="e1",
 )  # fmt: skip
 
 
@@ -54,6 +57,18 @@ def test_lessons_are_kept_all_or_none(memory: Memory) -> None:
     with pytest.raises(ArchiveError):
         memory.learn([LESSON, unwritable])
     assert memory.lessons() == []
+
+
+def test_lessons_from_before_intervals_are_kept_and_say_that_they_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "memory.sqlite"
+    Memory(path).learn([LESSON])
+    with closing(sqlite3.connect(path)) as file, file:
+        for column in ("speedup_low", "speedup_high"):
+            file.execute(f"ALTER TABLE lessons DROP COLUMN {column}")
+    older = Memory(path)
+    assert older.lessons() == [replace(LESSON, speedup_low=None, speedup_high=None)]
+    older.learn([replace(LESSON, run="r2")])
+    assert older.lessons() == [replace(LESSON, run="r2", confirmations=2)]
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ def subject(tmp_path_factory):
     return replace(found, allowed=Allowed(features=FEATURES, numerics=frozenset()))
 
 
+NINE = {"value": 9.0, "low": 8.0, "high": 10.0}
+
+
 @pytest.fixture
 def run(tmp_path, subject):
     archive, store = Archive(tmp_path / "archive.sqlite"), Store(tmp_path / "store")
@@ -73,7 +76,7 @@ def kernels(plan):
 def test_a_confirmed_champion_teaches_the_next_run_its_plan(run, tmp_path):
     _, plan = fast(run)
     memory = Memory(tmp_path / "memory.sqlite")
-    lessons = lessons_of(run, 9.0)
+    lessons = lessons_of(run, NINE)
     memory.learn(lessons)
     # Layers alike teach one lesson.
     assert len(lessons) < sum(len(step.groups) for step in plan.steps.values())
@@ -87,20 +90,20 @@ def test_memory_of_another_processor_or_none_gives_no_warm_start(run, tmp_path):
     memory = Memory(tmp_path / "memory.sqlite")
     naive = run.state.plan(run.state.naive()[0])
     assert warm_plan(naive, run.subject, memory) is None
-    memory.learn(lessons_of(run, 9.0))
+    memory.learn(lessons_of(run, NINE))
     elsewhere = replace(run.subject, machine=replace(run.subject.machine, processor="another"))
     assert warm_plan(naive, elsewhere, memory) is None
 
 
 def test_the_naive_engine_teaches_nothing(run):
-    assert lessons_of(run, 1.0) == []
+    assert lessons_of(run, NINE) == []
 
 
 def test_the_same_run_teaches_once_and_another_confirms(run, tmp_path):
     memory = Memory(tmp_path / "memory.sqlite")
     lesson = Lesson(
         signature="s", hardware="h", ops="linear", step="decode", kernel="k", parameters={"A": 1},
-        speedup=2.0, run="r1", evidence="e",
+        speedup=2.0, speedup_low=1.5, speedup_high=2.5, run="r1", evidence="e",
     )  # fmt: skip
     for held in (lesson, lesson, replace(lesson, run="r2")):
         memory.learn([held])
@@ -118,7 +121,7 @@ def test_a_warm_run_begins_with_memory_and_a_cold_one_with_the_big_step(run, tmp
     cold = Tuning(run, lambda *_: 1.0, None).propose(naive, print)
     assert cold.tactic == "big_step"
     keep(run, cold.plan, "big_step", SEARCH, parent=run.state.naive()[0].id)
-    memory.learn(lessons_of(run, 9.0))
+    memory.learn(lessons_of(run, NINE))
     fresh = Archive(tmp_path / "archive.sqlite").start_run({}, "digest").id
     state = RunState(run.state.archive, run.state.store, fresh)
     other = replace(run, state=state)
@@ -148,8 +151,28 @@ def test_screening_times_both_plans_in_turn_and_weighs_steps_by_the_workload(run
     screener = MicroScreener(run, timed, seconds=60)
     idea = Idea(make=lambda: plan, tactic="big_step", hypothesis="", predicted_effect=4.0)
     assert screener.speedup(None, idea, context_of(run, naive)) == pytest.approx(4.0)
-    assert [who for who, step in asked if step == "decode"] == [True, False, False, True]
+    look = [True, False, False, True]
+    assert [who for who, step in asked if step == "decode"] == look + look
     assert run.state.last_event("screened")["speedup"] == pytest.approx(4.0)
+
+
+def test_luck_at_the_first_look_does_not_survive_the_second(run):
+    _, plan = fast(run)
+    naive = run.state.plan(run.state.naive()[0])
+    looks = []
+
+    def timed(engine, step, shape):
+        is_naive = (engine / "plan.json").read_text() == naive.to_json()
+        looks.append(step)
+        # The second half of the calls: both alike.
+        is_first_look = looks.count(step) <= 4
+        return 1.0 if is_naive or not is_first_look else 0.8
+
+    screener = MicroScreener(run, timed, seconds=60)
+    idea = Idea(make=lambda: plan, tactic="big_step", hypothesis="", predicted_effect=4.0)
+    assert screener.speedup(None, idea, context_of(run, naive)) == pytest.approx(1.0)
+    told = run.state.last_event("screened")
+    assert told["first_look"] == pytest.approx(1.25) and told["speedup"] == pytest.approx(1.0)
 
 
 def test_an_engine_that_cannot_be_timed_is_screened_out_not_slow(run):
