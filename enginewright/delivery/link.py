@@ -127,9 +127,11 @@ def _run(command: list[str], constants: dict[str, str], what: str) -> None:
         ) from error
     if done.returncode == 0:
         return
-    if "E0514" in done.stderr:
+    # E0514: metadata of another compiler. E0463: a library of the host is not where it was built.
+    if "E0514" in done.stderr or "E0463" in done.stderr:
         raise MachineError(
-            "the host libraries were built by another Rust compiler than the one on PATH",
+            "the host libraries are incomplete, or were built by another Rust compiler than the "
+            "one on PATH",
             hint="run `make setup` again",
         )
     first = "\n".join(done.stderr.splitlines()[:20])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from enginewright.delivery.ship import Shipped, ship
-from enginewright.errors import EngineError, UsageError
+from enginewright.errors import EngineError, MachineError, UsageError
 from enginewright.evaluation.build import Built, build_engine
 from enginewright.kernel_source import processor_features
 from enginewright.model import build_graph, read_checkpoint, write_engine_inputs
@@ -117,4 +117,18 @@ def test_a_program_that_answers_otherwise_is_not_shipped(
         (changed / "kernels" / source.name).write_text(text)
     with pytest.raises(EngineError, match="otherwise than the engine it was linked from"):
         ship(engine, changed, checkpoint, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_incomplete_host_libraries_are_the_machines_fault_not_the_engines(
+    encoder: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidate, engine, checkpoint = encoder
+    (tmp_path / "deps").mkdir()
+    library = "libenginewright_serve.rlib"
+    (tmp_path / library).symlink_to(load_settings().rust / "target/release" / library)
+    monkeypatch.setattr("enginewright.delivery.link._host_libraries", lambda: tmp_path)
+    with pytest.raises(MachineError, match="host libraries are incomplete") as caught:
+        ship(engine, candidate, checkpoint, tmp_path / "out")
+    assert caught.value.hint == "run `make setup` again"
     assert not (tmp_path / "out").exists()
