@@ -62,6 +62,20 @@ def scenario_floor(
     )
 
 
+def step_read_bytes(graph: Graph, target: Target) -> int:
+    """Fewest bytes that a step of one of the scenarios reads over and over: weights, and what the
+    cache holds. The floor's bandwidth is measured over a buffer of this size, since a model that
+    fits the last cache is read from there."""
+    held = []
+    for scenario in target.workload.scenario:
+        if scenario.output_tokens == 0:
+            shape = prompt_shape(scenario.prompt_tokens, sequences=scenario.batch)
+        else:
+            shape = decode_shape(scenario.prompt_tokens)
+        held.append(step_cost(graph, shape).bytes)
+    return min(held)
+
+
 def target_floors(
     graph: Graph, target: Target, machine: Machine, *, cached_bytes: int = 0
 ) -> dict[str, Floor]:

@@ -9,12 +9,18 @@ from pathlib import Path
 
 from enginewright.errors import MachineError, TargetError
 from enginewright.evaluation.acceptance import best_values
-from enginewright.evaluation.floors import target_floors
+from enginewright.evaluation.floors import step_read_bytes, target_floors
 from enginewright.model import Checkpoint, inspect_checkpoint, write_engine_inputs
 from enginewright.plan import Allowed, load_library
 from enginewright.settings import Settings
 from enginewright.swarm.workbench import Subject
-from enginewright.target import LoadedTarget, check_possible, probe_machine, threads_for
+from enginewright.target import (
+    LoadedTarget,
+    Machine,
+    check_possible,
+    probe_machine,
+    threads_for,
+)
 
 
 def read_subject(
@@ -35,11 +41,13 @@ def read_subject(
         f"{inspection.parameters / 1e6:.1f}M parameters, "
         f"{sum(inspection.bytes_by_dtype.values()) / 2**20:.1f} MiB of weights"
     )
-    machine = probe_machine(settings.engine_program)
+    read_bytes = step_read_bytes(graph, target)
+    machine = probe_machine(settings.engine_program, read_bytes=read_bytes)
     threads = threads_for(target)
     say(
         f"{machine.processor}: {machine.cores} cores, "
         f"{machine.read_bytes_per_second(threads) / 1e9:.1f} GB/s read with {threads} threads"
+        f"{_where_read(machine)}"
     )
     floors = target_floors(graph, target, machine)
     check_possible(target, best_values(target, floors), str(loaded.source))
@@ -63,6 +71,15 @@ def read_subject(
         },
     )
     return subject, checkpoint
+
+
+def _where_read(machine: Machine) -> str:
+    if machine.read_buffer_bytes > machine.last_level_cache_bytes:
+        return ""
+    return (
+        f" over {machine.read_buffer_bytes >> 20} MiB, as much as a step reads: the last cache of "
+        f"{machine.last_level_cache_bytes >> 20} MiB holds it"
+    )
 
 
 def write_inputs(subject: Subject, checkpoint: Checkpoint, folder: Path) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 
 from enginewright.errors import MachineError
 
+MOST_READ_BYTES = 1 << 30
+"""Largest buffer that the bandwidth is measured over: no cache holds it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
@@ -27,6 +30,9 @@ class Machine:
     """Size of the largest cache; 0 if unknown."""
     read_bandwidth: dict[int, float]
     """Best measured read bandwidth in bytes per second, by threads."""
+    read_buffer_bytes: int
+    """Size of the buffer it was measured over, again and again: one that fits the last cache gives
+    the bandwidth of that cache."""
     peak_flops: dict[int, float]
     """Best measured float32 multiply-add rate in operations per second, by threads."""
     kernel: str
@@ -64,6 +70,7 @@ class Machine:
             "cores": self.cores,
             "last_level_cache_bytes": self.last_level_cache_bytes,
             "read_bandwidth": {str(key): value for key, value in self.read_bandwidth.items()},
+            "read_buffer_bytes": self.read_buffer_bytes,
             "peak_flops": {str(key): value for key, value in self.peak_flops.items()},
             "kernel": self.kernel,
             "compiler": self.compiler,
@@ -82,6 +89,8 @@ class Machine:
             cores=int(held["cores"]),
             last_level_cache_bytes=int(held["last_level_cache_bytes"]),
             read_bandwidth={int(key): float(rate) for key, rate in held["read_bandwidth"].items()},
+            # Records from before this field was written used this size, whatever the model.
+            read_buffer_bytes=int(held.get("read_buffer_bytes", MOST_READ_BYTES)),
             peak_flops={int(key): float(rate) for key, rate in held["peak_flops"].items()},
             kernel=held["kernel"],
             compiler=held["compiler"],
@@ -89,15 +98,17 @@ class Machine:
         )
 
 
-def probe_machine(program: Path) -> Machine:
-    """Run the host program's probe.
+def probe_machine(program: Path, *, read_bytes: int = MOST_READ_BYTES) -> Machine:
+    """Run the host program's probe, with the bandwidth of reading `read_bytes` over and over.
 
     Raises: MachineError if the program is missing or fails.
     """
+    mebibytes = min(max(read_bytes, 1 << 20), MOST_READ_BYTES) >> 20
     try:
         done = subprocess.run(
-            [str(program), "probe"], capture_output=True, text=True, timeout=120, check=False
-        )
+            [str(program), "probe", "--buffer-mib", str(mebibytes)],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
     except OSError as error:
         raise MachineError(
             f"cannot run the host program {program}: {error.strerror}", hint="run `make setup`"
@@ -113,6 +124,7 @@ def probe_machine(program: Path) -> Machine:
         cores=probe["cores"],
         last_level_cache_bytes=max((cache["bytes"] for cache in probe["caches"]), default=0),
         read_bandwidth=_best(probe["read_bandwidth"], "bytes_per_second"),
+        read_buffer_bytes=probe["read_buffer_bytes"],
         peak_flops=_best(probe["peak_f32"], "flops_per_second"),
         kernel=f"{platform.system()} {platform.release()}",
         compiler=_compiler(),

@@ -62,6 +62,7 @@ def machine() -> Machine:
         cores=2,
         last_level_cache_bytes=0,
         read_bandwidth={1: 1e12},
+        read_buffer_bytes=1 << 30,
         peak_flops={1: 1e15},
         kernel="test",
         compiler="",

@@ -219,6 +219,7 @@ def machine():
     return Machine(
         processor="a processor", features=frozenset({"avx2"}), cores=2, last_level_cache_bytes=1,
         read_bandwidth={1: 1e10}, peak_flops={1: 1e11}, kernel="Linux", compiler="rustc",
+        read_buffer_bytes=1 << 30,
         probe={},
     )  # fmt: skip
 

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 /// Arguments of `probe`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Size of the buffer that the bandwidth test reads, in MiB; several times the last cache
+    /// Size of the buffer that the bandwidth test reads over and over, in MiB; several times the last cache for
+    /// the bandwidth of memory
     #[arg(long, default_value_t = 1024)]
     pub buffer_mib: usize,
 }
