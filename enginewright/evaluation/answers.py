@@ -8,31 +8,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from enginewright.evaluation.load_records import Answer, CountedBy, ErrorKind, Request, Wave
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A request without a whole answer."""
-
-    kind: ErrorKind
-    """What failed."""
-    what: str
-    """The particulars."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
-    """Bytes of one answer."""
-
-    sent: float
-    """When the request was sent."""
-    ended: float
-    """When the last byte had come, or it failed."""
-    pieces: list[tuple[float, bytes]]
-    """Bytes with the times they came at."""
-    failed: Failed | None
-    """What went wrong on the way."""
+from enginewright.evaluation.load_records import Answer, CountedBy, Request, Wave
+from enginewright.evaluation.sending import Arrived, Failed
 
 
 @dataclass(slots=True)

@@ -2,23 +2,18 @@
 
 `python -m enginewright.evaluation.load` reads one job a line (JSON) on standard input and writes
 one result a line on standard output, until the input ends. It works against any server that speaks
-OpenAI's completions and embeddings. Bytes are only stamped while they arrive, and parsed after the
-request has ended, so that the generator takes little from the machine it measures on.
+OpenAI's completions and embeddings.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
-import resource
-import sys
-import time
 from typing import Any
 
 import aiohttp
 
-from enginewright.evaluation.answers import Arrived, Failed, read_answer
+from enginewright.evaluation.answers import read_answer
 from enginewright.evaluation.load_records import (
     Answer,
     LoadJob,
@@ -27,8 +22,7 @@ from enginewright.evaluation.load_records import (
     answers_to_json,
     job_from_json,
 )
-
-_LARGEST_ANSWER_BYTES = 256 << 20
+from enginewright.evaluation.sending import Arrived, answer_lines, post
 
 
 async def run_job(job: LoadJob) -> tuple[Answer, ...]:
@@ -58,29 +52,7 @@ async def _send_all(
 
 async def _send(session: aiohttp.ClientSession, job: LoadJob, request: Request) -> Arrived:
     path, body = _body(job, request)
-    payload = json.dumps(body).encode()
-    pieces: list[tuple[float, bytes]] = []
-    size_bytes = 0
-    failed: Failed | None = None
-    sent = time.monotonic()
-    try:
-        async with session.post(
-            f"{job.base_url}{path}", data=payload, headers={"Content-Type": "application/json"}
-        ) as response:
-            while piece := await response.content.readany():
-                pieces.append((time.monotonic(), piece))
-                size_bytes += len(piece)
-                if size_bytes > _LARGEST_ANSWER_BYTES:
-                    failed = Failed("malformed", f"more than {_LARGEST_ANSWER_BYTES} bytes")
-                    break
-            if response.status != 200:
-                text = b"".join(piece for _, piece in pieces).decode("utf-8", errors="replace")
-                failed = Failed("refused", f"HTTP {response.status}: {text[:500]}")
-    except TimeoutError:
-        failed = Failed("timed_out", f"no end within {job.timeout_seconds:g} s")
-    except (aiohttp.ClientError, OSError) as error:
-        failed = Failed("connection", f"{type(error).__name__}: {error}")
-    return Arrived(sent=sent, ended=time.monotonic(), pieces=pieces, failed=failed)
+    return await post(session, f"{job.base_url}{path}", body, job.timeout_seconds)
 
 
 def _body(job: LoadJob, request: Request) -> tuple[str, dict[str, Any]]:
@@ -101,24 +73,9 @@ def _body(job: LoadJob, request: Request) -> tuple[str, dict[str, Any]]:
     }
 
 
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-def main() -> None:
-    """Serve jobs until standard input ends."""
-    gc.disable()
-    for line in sys.stdin:
-        before = _cpu_seconds()
-        answers = asyncio.run(run_job(job_from_json(json.loads(line))))
-        told = json.dumps(answers_to_json(answers))
-        gc.collect()
-        # What reading and telling the answers took is ours too, and nobody else's.
-        spent = _cpu_seconds() - before
-        sys.stdout.write(f'{{"cpu_seconds": {spent!r}, "answers": {told}}}\n')
-        sys.stdout.flush()
+async def _answer(line: str) -> str:
+    return json.dumps(answers_to_json(await run_job(job_from_json(json.loads(line)))))
 
 
 if __name__ == "__main__":
-    main()
+    answer_lines(_answer)

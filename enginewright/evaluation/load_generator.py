@@ -1,4 +1,4 @@
-"""The judge's end of the load generator: starts its process, hands it jobs, takes results."""
+"""The judge's end of a load generator: starts its process, hands it jobs, takes results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Self
 
 from enginewright.errors import InternalError
 from enginewright.evaluation.load_records import (
@@ -21,16 +21,16 @@ from enginewright.evaluation.load_records import (
 from enginewright.evaluation.running_server import die_with_parent, log_tail
 
 
-class LoadGenerator:
-    """One process that sends all requests of a trial. Owns the process until `close`."""
+class JobProcess:
+    """One process that answers jobs, a line each. Owns the process until `close`."""
 
-    def __init__(self, log: Path) -> None:
-        """Start the process; its standard error goes to `log`."""
+    def __init__(self, module: str, log: Path) -> None:
+        """Start `python -m module`; its standard error goes to `log`."""
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log = log
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "enginewright.evaluation.load"],
+                [sys.executable, "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -38,34 +38,32 @@ class LoadGenerator:
                 preexec_fn=die_with_parent,
             )
 
-    def __enter__(self) -> LoadGenerator:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, job: LoadJob) -> LoadResult:
-        """Send a job's requests and wait for all of them.
+    def ask(self, job: dict[str, Any], requests: int, seconds: float) -> dict[str, Any]:
+        """Hand a job over and wait for its result, which has an answer for each of `requests`.
 
-        Raises: InternalError if the load generator itself fails: it accounts for every request.
+        Raises: InternalError if the process fails or takes longer than `seconds`: it accounts
+            for every request.
         """
-        requests = sum(len(stream) for wave in job.waves for stream in wave.streams)
-        longest = [max((len(stream) for stream in wave.streams), default=0) for wave in job.waves]
-        deadline = time.monotonic() + 30.0 + job.timeout_seconds * sum(longest)
-        line = json.dumps(job_to_json(job)) + "\n"
+        deadline = time.monotonic() + seconds
         try:
-            _pipe(self._process.stdin).write(line.encode())
+            _pipe(self._process.stdin).write((json.dumps(job) + "\n").encode())
             _pipe(self._process.stdin).flush()
-            answer = self._read_line(deadline)
-            result = result_from_json(json.loads(answer))
+            result: dict[str, Any] = json.loads(self._read_line(deadline))
+            answered = len(result["answers"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InternalError(
                 f"the load generator failed: {error!r}; its log ends: {log_tail(self._log)}",
                 hint="This is a bug.",
             ) from error
-        if len(result.answers) != requests:
+        if answered != requests:
             raise InternalError(
-                f"the load generator accounts for {len(result.answers)} of {requests} requests",
+                f"the load generator accounts for {answered} of {requests} requests",
                 hint="This is a bug.",
             )
         return result
@@ -96,6 +94,24 @@ class LoadGenerator:
                     pipe.close()
                 except BrokenPipeError:
                     continue
+
+
+class LoadGenerator(JobProcess):
+    """The process that sends all requests of a trial."""
+
+    def __init__(self, log: Path) -> None:
+        """Start the process; its standard error goes to `log`."""
+        super().__init__("enginewright.evaluation.load", log)
+
+    def run(self, job: LoadJob) -> LoadResult:
+        """Send a job's requests and wait for all of them.
+
+        Raises: InternalError if the load generator itself fails.
+        """
+        requests = sum(len(stream) for wave in job.waves for stream in wave.streams)
+        longest = [max((len(stream) for stream in wave.streams), default=0) for wave in job.waves]
+        seconds = 30.0 + job.timeout_seconds * sum(longest)
+        return result_from_json(self.ask(job_to_json(job), requests, seconds))
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -10,7 +10,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from enginewright.errors import TargetError
-from enginewright.evaluation.words import ADJECTIVES, NOUNS, OPENERS, PLACES, VERBS
+from enginewright.evaluation.sentences import sentence
+from enginewright.evaluation.words import NOUNS
 
 _ATTEMPTS = 400
 
@@ -67,9 +68,9 @@ class PromptSource:
 
     def _attempt(self, tokens: int) -> str | None:
         """Sentences up to the length, then single words until it is met; None if it is passed."""
-        text = self._sentence()
+        text = sentence(self._random)
         while len(self.ids(text)) < tokens:
-            text = f"{text} {self._sentence()}"
+            text = f"{text} {sentence(self._random)}"
         words = text.split(" ")
         # Cut back to below the length: the tokens of a prefix never exceed those of the whole.
         low, high = 0, len(words)
@@ -84,23 +85,5 @@ class PromptSource:
             missing = tokens - len(self.ids(" ".join(words)))
             if missing <= 0:
                 break
-            words.append(self._choose(NOUNS))
+            words.append(self._random.choice(NOUNS))
         return " ".join(words) if words else None
-
-    def _sentence(self) -> str:
-        opener = self._choose(OPENERS)
-        number = self._random.randrange(2, 100)
-        parts = (
-            f"{opener} the {self._choose(ADJECTIVES)} {self._choose(NOUNS)} "
-            f"{self._choose(VERBS)} {number} {self._choose(ADJECTIVES)} {self._choose(NOUNS)}s "
-            f"{self._choose(PLACES)} the {self._choose(NOUNS)}.",
-            f"{opener} the {self._choose(NOUNS)} {self._choose(VERBS)} the "
-            f"{self._choose(ADJECTIVES)} {self._choose(NOUNS)} {self._choose(PLACES)} the "
-            f"{self._choose(ADJECTIVES)} {self._choose(NOUNS)}.",
-            f"{opener} {number} {self._choose(NOUNS)}s and the {self._choose(ADJECTIVES)} "
-            f"{self._choose(NOUNS)} {self._choose(VERBS)} the {self._choose(NOUNS)}.",
-        )
-        return self._random.choice(parts)
-
-    def _choose(self, words: Sequence[str]) -> str:
-        return self._random.choice(words)
