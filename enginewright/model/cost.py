@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from enginewright.errors import UsageError
 from enginewright.model.dtypes import SUPPORTED
 from enginewright.model.graph import Graph, Op
+from enginewright.model.op_table import RECURRENT, state_shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ class OpCost:
     weight_bytes: int
     """Stored bytes of weights it reads."""
     cache_bytes: int
-    """Bytes of keys and values it reads or writes."""
+    """Bytes of keys and values, and of recurrent states, that it reads or writes."""
     flops: int
     """Floating-point operations; a multiply-add is two."""
 
@@ -66,7 +68,7 @@ class StepCost:
     weight_bytes: int
     """Stored bytes of all weights, each once."""
     cache_bytes: int
-    """Bytes of keys and values."""
+    """Bytes of keys and values and of recurrent states."""
     flops: int
     """Floating-point operations."""
 
@@ -113,7 +115,8 @@ def step_cost(graph: Graph, shape: StepShape, *, cache_value_bytes: int = 4) -> 
                 op=op.id,
                 kind=op.kind,
                 weight_bytes=weight_bytes,
-                cache_bytes=_cache_values(op, shape) * cache_value_bytes,
+                cache_bytes=_cache_values(op, shape) * cache_value_bytes
+                + _state_bytes(graph, op, shape),
                 flops=_FLOPS[op.kind](graph, op, shape),
             )
         )
@@ -163,6 +166,23 @@ def _cache_values(op: Op, shape: StepShape) -> int:
     return 0
 
 
+def _state_bytes(graph: Graph, op: Op, shape: StepShape) -> int:
+    """A float32 state is read and written once for each segment."""
+    if op.kind not in RECURRENT:
+        return 0
+    return 2 * 4 * shape.segments * prod(state_shape(op, graph.buffers[op.inputs[0]].width))
+
+
+def _delta_rule_flops(graph: Graph, op: Op, shape: StepShape) -> int:
+    """Decay, S^T k, the outer product and S^T q: seven for each value of the state and row."""
+    return 7 * shape.rows * prod(state_shape(op, graph.buffers[op.inputs[0]].width))
+
+
+def _causal_conv_flops(graph: Graph, op: Op, shape: StepShape) -> int:
+    width = graph.buffers[op.inputs[0]].width
+    return shape.rows * width * (2 * op.integer("kernel") + 4)
+
+
 def _attention_flops(graph: Graph, op: Op, shape: StepShape) -> int:
     pairs, _ = _visible(shape, op.integer("window"))
     return 4 * shape.segments * pairs * op.integer("heads") * op.integer("head_dim")
@@ -197,12 +217,18 @@ _FLOPS: dict[str, Callable[[Graph, Op, StepShape], int]] = {
     "rms_norm": _per_value(4),
     "layer_norm": _per_value(7),
     "head_norm": _per_value(4),
+    "zero_centred_norm": _per_value(5),
+    "gated_norm": _per_value(9),
     "linear": _linear_flops,
+    "head_slice": _per_value(0),
     "rope": _per_value(3),
     "kv_write": _per_value(0),
     "attention": _attention_flops,
     "self_attention": _self_attention_flops,
+    "causal_conv": _causal_conv_flops,
+    "delta_rule": _delta_rule_flops,
     "silu_mul": _per_value(5),
+    "sigmoid_mul": _per_value(4),
     "gelu": _per_value(8),
     "add": _per_value(1),
     "select_rows": _per_value(0),

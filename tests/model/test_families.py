@@ -23,9 +23,15 @@ TINY = [
     "llama_untied_llama3",
     "mistral_window",
     "qwen2_biases",
+    "qwen3_5_dense",
     "qwen3_head_norms",
     "qwen3_tied_window",
 ]
+
+
+MOST_DIFFERENCE = {"qwen3_5_dense": 5e-5}
+"""2e-5 for the others. transformers computes the delta rule in chunks, by a triangular inverse in
+float32; we do it row by row."""
 
 
 def test_every_recorded_model_is_tested(tiny_folder: Path) -> None:
@@ -37,7 +43,8 @@ def test_the_reference_agrees_with_transformers(tiny_folder: Path, name: str) ->
     checkpoint = read_checkpoint(tiny_folder / name)
     expected = load_file(tiny_folder / name / "expected.safetensors")
     answer = execute(build_graph(checkpoint), checkpoint, [expected["ids"].tolist()])[0]
-    np.testing.assert_allclose(answer, expected["answer"], rtol=0, atol=2e-5)
+    most = MOST_DIFFERENCE.get(name, 2e-5)
+    np.testing.assert_allclose(answer, expected["answer"], rtol=0, atol=most)
 
 
 def permuted(matrix: np.ndarray, heads: int) -> np.ndarray:
@@ -153,6 +160,12 @@ def changed_folder(source: Path, target: Path, file: str, **changes: object) -> 
         ("qwen3_head_norms", {"head_dim": 32}, r"the configuration says \[128, 64\]"),
         ("qwen3_head_norms", {"head_dim": None}, r"the configuration says \[512, 64\]"),
         ("qwen2_biases", {"model_type": "qwen3", "head_dim": 16}, r"q_norm\.weight` is missing"),
+        ("qwen3_5_dense", {"layer_types": ["full_attention"]}, "expected a list of 4"),
+        ("qwen3_5_dense", {"layer_types": ["full_attention", "x", "y", "z"]}, "layer 1: 'x'"),
+        ("qwen3_5_dense", {"linear_num_key_heads": 3}, "4 heads do not divide into 3"),
+        ("qwen3_5_dense", {"linear_conv_kernel_dim": 5}, r"the configuration says \[160, 1, 5\]"),
+        ("qwen3_5_dense", {"rope_parameters": {"partial_rotary_factor": 0.01}}, "turns 0 values"),
+        ("qwen3_5_dense", {"linear_value_head_dim": 25}, r"the configuration says \[164, 64\]"),
         ("bert_mean", {"position_embedding_type": "relative_key"}, "expected absolute"),
         ("bert_mean", {"hidden_act": "relu"}, "expected one of gelu"),
         ("bert_mean", {"num_attention_heads": 5}, "does not divide into 5 heads"),
