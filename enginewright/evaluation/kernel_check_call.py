@@ -14,6 +14,7 @@ from enginewright.evaluation.kernel_object import (
     CallRecord,
     Guarded,
     KernelObject,
+    StateRecord,
     StepRecord,
 )
 
@@ -90,6 +91,8 @@ class GuardedCaller:
                 slot_bytes=keys.size // len(case.keys),
                 capacity=case.keys.shape[1],
             )
+        if group.recurrent is not None:
+            call.state = StateRecord(start=keys.address, slot_bytes=keys.size // len(case.keys))
         self.kernel.run(call, ticket, concurrent=concurrent)
         written = {"scratch": scratch, "keys": keys, "values": values} | outputs
         for name, held in written.items():

@@ -80,15 +80,15 @@ def _check_head_norm(graph: Graph, op: Op) -> Problem:
 
 
 def _check_head_slice(graph: Graph, op: Op) -> Problem:
-    heads, head_dim, first, width = (
-        op.integer(name) for name in ("heads", "head_dim", "first", "width")
+    heads, head_dim, first, count = (
+        op.integer(name) for name in ("heads", "head_dim", "first", "count")
     )
-    if min(heads, width) < 1 or first < 0 or first + width > head_dim:
-        return f"values {first} to {first + width} are not inside {heads} heads of {head_dim}"
+    if min(heads, count) < 1 or first < 0 or first + count > head_dim:
+        return f"values {first} to {first + count} are not inside {heads} heads of {head_dim}"
     if _width(graph, op.inputs[0]) != heads * head_dim:
         return f"{heads} heads of {head_dim} do not fill the input"
-    if _width(graph, op.outputs[0]) != heads * width:
-        return f"the output is not {heads * width} wide"
+    if _width(graph, op.outputs[0]) != heads * count:
+        return f"the output is not {heads * count} wide"
     return _same_rows(graph, op)
 
 
@@ -200,7 +200,7 @@ OP_TABLE: dict[str, OpRule] = {
     "zero_centred_norm": _rule(1, 1, _check_head_norm, heads=int, head_dim=int, epsilon=_NUMBER),
     "gated_norm": _rule(2, 1, _check_head_norm, heads=int, head_dim=int, epsilon=_NUMBER),
     "linear": _rule(1, 1, _check_linear),
-    "head_slice": _rule(1, 1, _check_head_slice, heads=int, head_dim=int, first=int, width=int),
+    "head_slice": _rule(1, 1, _check_head_slice, heads=int, head_dim=int, first=int, count=int),
     "rope": _rule(
         1, 1, _check_rope, heads=int, head_dim=int, rotary=int, pairing=str, magnitude=_NUMBER
     ),

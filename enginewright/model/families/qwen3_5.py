@@ -96,7 +96,7 @@ class _Block:
                     "heads": config.heads,
                     "head_dim": 2 * config.head_dim,
                     "first": first,
-                    "width": config.head_dim,
+                    "count": config.head_dim,
                 },
             )
             for part, first in (("q", 0), ("attention_gate", config.head_dim))

@@ -25,8 +25,8 @@ def first_pool(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) 
 
 
 def head_slice(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
-    """The values `first .. first + width` of each head; x [rows, heads · head_dim],
-    y [rows, heads · width]."""
-    first, width = op.integer("first"), op.integer("width")
+    """The values `first .. first + count` of each head; x [rows, heads · head_dim],
+    y [rows, heads · count]."""
+    first, count = op.integer("first"), op.integer("count")
     x = inputs[0].reshape(len(inputs[0]), op.integer("heads"), op.integer("head_dim"))
-    return [np.ascontiguousarray(x[:, :, first : first + width]).reshape(len(x), -1)]
+    return [np.ascontiguousarray(x[:, :, first : first + count]).reshape(len(x), -1)]

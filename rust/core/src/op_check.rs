@@ -10,8 +10,8 @@ pub fn check(graph: &Graph, op: &Op) -> Result<(), Mismatch> {
     let (inputs, outputs) = match op.kind {
         OpKind::Embed { .. } => (0, 1),
         OpKind::KvWrite { .. } => (2, 0),
-        OpKind::SelfAttention { .. } => (3, 1),
-        OpKind::SiluMul {} | OpKind::Add {} => (2, 1),
+        OpKind::SelfAttention { .. } | OpKind::DeltaRule { .. } => (3, 1),
+        OpKind::SiluMul {} | OpKind::SigmoidMul {} | OpKind::GatedNorm { .. } | OpKind::Add {} => (2, 1),
         _ => (1, 1),
     };
     if (op.inputs.len(), op.outputs.len()) != (inputs, outputs) {
@@ -25,7 +25,9 @@ pub fn check(graph: &Graph, op: &Op) -> Result<(), Mismatch> {
         OpKind::LayerNorm { .. } => {
             shapes.vectors(&[shapes.width_in(0), shapes.width_in(0)]).and(shapes.alike())
         }
-        OpKind::HeadNorm { heads, head_dim, .. } => {
+        OpKind::HeadNorm { heads, head_dim, .. }
+        | OpKind::ZeroCentredNorm { heads, head_dim, .. }
+        | OpKind::GatedNorm { heads, head_dim, .. } => {
             shapes.heads(*heads, *head_dim)?;
             shapes.vectors(&[*head_dim]).and(shapes.alike())
         }
@@ -35,6 +37,46 @@ pub fn check(graph: &Graph, op: &Op) -> Result<(), Mismatch> {
             require(whole, format!("rotary {rotary}"), format!("even, 2 to {head_dim}, the head_dim"))?;
             shapes.heads(*heads, *head_dim)?;
             shapes.vectors(&[rotary / 2]).and(shapes.alike())
+        }
+        OpKind::HeadSlice { heads, head_dim, first, count } => {
+            let inside = *count > 0 && first.checked_add(*count).is_some_and(|end| end <= *head_dim);
+            let expected = format!("values inside a head of {head_dim}");
+            require(inside, format!("{count} values from {first}"), expected)?;
+            shapes.heads(*heads, *head_dim)?;
+            shapes.vectors(&[])?;
+            shapes.rows_alike()?;
+            shapes.width(1, heads.checked_mul(*count))
+        }
+        OpKind::CausalConv { kernel, .. } => {
+            let channels = shapes.width_in(0);
+            let fits = *kernel > 1 && shapes.weight_shapes() == [[channels, 1, *kernel].as_slice()];
+            let value = format!("weights of shapes {:?}", shapes.weight_shapes());
+            require(fits, value, format!("[{channels}, 1, {kernel}], two rows or more"))?;
+            shapes.plain(0)?;
+            shapes.tokens_only()?;
+            shapes.alike()
+        }
+        OpKind::DeltaRule { key_heads, value_heads, key_dim, value_dim, .. } => {
+            let positive = *key_heads > 0 && *key_dim > 0 && *value_dim > 0 && *value_heads > 0;
+            let divides = positive && value_heads % key_heads == 0;
+            let expected = "value heads that are a multiple of key heads".to_string();
+            require(divides, format!("{value_heads} value heads over {key_heads}"), expected)?;
+            let values = value_heads.checked_mul(*value_dim);
+            let keys = key_heads.checked_mul(*key_dim).and_then(|keys| keys.checked_mul(2));
+            shapes.width(0, keys.zip(values).and_then(|(keys, values)| keys.checked_add(values)))?;
+            shapes.width(1, Some(*value_heads))?;
+            shapes.width(2, Some(*value_heads))?;
+            shapes.width(3, values)?;
+            shapes.tokens_only()?;
+            shapes.vectors(&[*value_heads, *value_heads])
+        }
+        OpKind::SigmoidMul {} => {
+            let (gates, width) = (shapes.width_in(0), shapes.width_in(1));
+            let expected = format!("gates that divide a width of {width}");
+            require(gates > 0 && width % gates == 0, format!("{gates} gates"), expected)?;
+            shapes.width(2, Some(width))?;
+            shapes.rows_alike()?;
+            shapes.vectors(&[])
         }
         OpKind::KvWrite { kv_heads, head_dim, .. } => {
             shapes.heads(*kv_heads, *head_dim)?;
@@ -77,6 +119,23 @@ impl Shapes<'_> {
 
     fn width_in(&self, index: usize) -> u64 {
         self.buffers().nth(index).map_or(0, |(_, width)| width)
+    }
+
+    /// Buffer `index` has just this width.
+    fn width(&self, index: usize, expected: Option<u64>) -> Result<(), Mismatch> {
+        let width = self.width_in(index);
+        require(expected == Some(width), format!("buffer {index} of width {width}"), format!("{expected:?}"))
+    }
+
+    fn rows_alike(&self) -> Result<(), Mismatch> {
+        let rows: Vec<Rows> = self.buffers().map(|(rows, _)| rows).collect();
+        let same = rows.windows(2).all(|pair| pair[0] == pair[1]);
+        require(same, format!("buffers of {rows:?}"), "buffers of the same rows".into())
+    }
+
+    fn tokens_only(&self) -> Result<(), Mismatch> {
+        let is_tokens = self.buffers().all(|(rows, _)| rows == Rows::Tokens);
+        require(is_tokens, "other rows".into(), "buffers with a row for each token".into())
     }
 
     fn weight_shapes(&self) -> Vec<&[u64]> {

@@ -22,6 +22,8 @@ pub struct Wiring<'a> {
     pub weights: Vec<(&'a str, &'a str)>,
     /// Layer whose cache the group touches.
     pub layer: Option<u64>,
+    /// Op whose state the group carries on.
+    pub state: Option<&'a str>,
     /// Whether the group makes selected rows only, and has nothing to do without any.
     pub only_selected: bool,
 }
@@ -71,7 +73,8 @@ pub fn wire<'a>(graph: &'a Graph, step: &'a Step) -> Result<Vec<Wiring<'a>>, Eng
                 .iter()
                 .all(|name| graph.buffers.get(*name).is_some_and(|buffer| buffer.rows == Rows::Selected));
         let layer = group.graph_ops(graph).find_map(|op| op.cache_site()).map(|site| site.layer);
-        wirings.push(Wiring { group, inputs, outputs, weights, layer, only_selected });
+        let state = group.graph_ops(graph).find(|op| op.recurrence().is_some()).map(|op| op.id.as_str());
+        wirings.push(Wiring { group, inputs, outputs, weights, layer, state, only_selected });
     }
     Ok(wirings)
 }

@@ -27,6 +27,8 @@ pub struct Places<'a> {
     pub scratch: *mut u8,
     pub packed: &'a Packed,
     pub caches: &'a BTreeMap<u64, abi::Cache>,
+    /// By recurrent op.
+    pub states: &'a BTreeMap<String, abi::State>,
     pub threads: u32,
 }
 
@@ -145,6 +147,7 @@ impl<'a> Layout<'a> {
             outputs: [null_mut(); abi::MAX_BUFFERS],
             weights: [std::ptr::null(); abi::MAX_WEIGHTS],
             cache: abi::Cache { keys: null_mut(), values: null_mut(), slot_bytes: 0, capacity: 0 },
+            state: abi::State { start: null_mut(), slot_bytes: 0 },
             scratch: places.scratch,
             ticket,
         };
@@ -163,6 +166,11 @@ impl<'a> Layout<'a> {
             let cache = places.caches.get(&layer);
             call.cache = *cache
                 .ok_or_else(|| broken(wiring.group, format!("layer {layer} has no cache. This is a bug")))?;
+        }
+        if let Some(op) = wiring.state {
+            let state = places.states.get(op);
+            call.state =
+                *state.ok_or_else(|| broken(wiring.group, format!("{op} has no state. This is a bug")))?;
         }
         Ok(call)
     }

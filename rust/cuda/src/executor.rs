@@ -43,15 +43,17 @@ impl CudaExecutor {
     pub fn load(engine: &Path, checkpoint: &Path) -> Result<Self, EngineError> {
         let graph = Graph::load(&engine.join("graph.json"))?;
         let plan = Plan::load(&engine.join("plan.json"), &graph)?;
+        refuse_recurrence(&graph)?;
         let checkpoint = Checkpoint::open(checkpoint, &graph)?;
         let device = Device::open(0)?;
         device.require(&plan.requires)?;
         let kernels = load_kernels(&plan, &engine.join("kernels"))?;
         let mut memory = Vec::new();
         let weights = load_weights(&graph, &plan, &kernels, &checkpoint, &device, &mut memory)?;
-        let (layers, cache_bytes) = place_caches(&graph, &plan)?;
-        let cache = DeviceMemory::zeroed(cache_bytes, "the key and value cache")?;
-        let caches: BTreeMap<u64, abi::Cache> = layers
+        let kept = place_caches(&graph, &plan)?;
+        let cache = DeviceMemory::zeroed(kept.bytes, "the key and value cache")?;
+        let caches: BTreeMap<u64, abi::Cache> = kept
+            .layers
             .iter()
             .map(|layer| {
                 let place = abi::Cache {
@@ -177,6 +179,10 @@ impl Engine for CudaExecutor {
         1
     }
 
+    fn pretend_held(&mut self, slot: usize, positions: u32) {
+        self.seen.pretend_held(slot, positions);
+    }
+
     /// The groups are launched one by one with events between them: the step takes longer than its graph does.
     fn step_timed(&mut self, batch: &Batch<'_>, clock: &[AtomicU64]) -> Result<&[f32], EngineError> {
         let bucket = self.prepare(batch)?;
@@ -290,6 +296,20 @@ impl StepRows {
         unsafe { result::memcpy_htod_async(self.memory.at(0), &staged[..end], device.stream()) }
             .map_err(failed("cuMemcpyHtoDAsync"))
     }
+}
+
+/// Recurrent ops have no kernels here yet, and calls have no place for their states.
+fn refuse_recurrence(graph: &Graph) -> Result<(), EngineError> {
+    let Some((op, (_, kind))) = graph.ops.iter().find_map(|op| Some((op, op.recurrence()?))) else {
+        return Ok(());
+    };
+    Err(EngineError::Invalid {
+        path: "graph.json".into(),
+        field: format!("ops.{}.kind", op.id),
+        value: kind.into(),
+        expected: "an op without a recurrent state: the CUDA executor does not run them yet".into(),
+        hint: "build this model for the CPU".into(),
+    })
 }
 
 fn load_kernels(plan: &Plan, folder: &Path) -> Result<HashMap<String, Kernel>, EngineError> {
