@@ -10,6 +10,7 @@ import numpy as np
 from enginewright.evaluation.kernel_cases import Case
 from enginewright.evaluation.kernel_check_group import CheckedGroup, Outcome, WrongKernel
 from enginewright.evaluation.kernel_object import (
+    MAX_WEIGHTS,
     CacheRecord,
     CallRecord,
     Guarded,
@@ -82,8 +83,12 @@ class GuardedCaller:
             call.inputs[number] = inputs[name].address
         for number, name in enumerate(group.outputs):
             call.outputs[number] = outputs[name].address
+        table = (ctypes.c_void_p * max(1, len(self.packed)))()
         for number, (_, held) in enumerate(self.packed):
-            call.weights[number] = held.address
+            table[number] = held.address
+            if number < MAX_WEIGHTS:
+                call.weights[number] = held.address
+        call.table = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))
         if group.is_cached:
             call.cache = CacheRecord(
                 keys=keys.address,

@@ -67,6 +67,7 @@ class CallRecord(ctypes.Structure):
         ("weights", ctypes.c_void_p * MAX_WEIGHTS),
         ("cache", CacheRecord),
         ("state", StateRecord),
+        ("table", ctypes.POINTER(ctypes.c_void_p)),
         ("scratch", ctypes.c_void_p),
         ("ticket", ctypes.c_void_p),
     )

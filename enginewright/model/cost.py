@@ -107,6 +107,11 @@ def step_cost(graph: Graph, shape: StepShape, *, cache_value_bytes: int = 4) -> 
         if op.kind == "embed":
             weight_bytes = _gathered_bytes(graph, op, shape)
             gathered += weight_bytes
+        elif op.kind == "experts":
+            # The least: every row chooses the same experts.
+            chosen = op.weights[: 3 * op.integer("top_k")]
+            weight_bytes = sum(_stored_bytes(graph, name) for name in chosen)
+            gathered += weight_bytes
         else:
             weight_bytes = sum(_stored_bytes(graph, name) for name in op.weights)
             whole.update(op.weights)
@@ -198,6 +203,12 @@ def _linear_flops(graph: Graph, op: Op, shape: StepShape) -> int:
     return _rows(graph, op, shape) * made * (2 * given + len(op.weights) - 1)
 
 
+def _experts_flops(graph: Graph, op: Op, shape: StepShape) -> int:
+    width = graph.buffers[op.inputs[0]].width
+    values = op.integer("top_k") * op.integer("inner")
+    return _rows(graph, op, shape) * values * (6 * width + 5)
+
+
 def _per_value(flops: int) -> Callable[[Graph, Op, StepShape], int]:
     def count(graph: Graph, op: Op, shape: StepShape) -> int:
         name = (op.outputs or op.inputs)[0]
@@ -229,6 +240,8 @@ _FLOPS: dict[str, Callable[[Graph, Op, StepShape], int]] = {
     "delta_rule": _delta_rule_flops,
     "silu_mul": _per_value(5),
     "sigmoid_mul": _per_value(4),
+    "top_k_gate": _per_value(4),
+    "experts": _experts_flops,
     "gelu": _per_value(8),
     "add": _per_value(1),
     "select_rows": _per_value(0),

@@ -132,6 +132,28 @@ def _check_sigmoid_mul(graph: Graph, op: Op) -> Problem:
     return _same_rows(graph, op)
 
 
+def _check_top_k_gate(graph: Graph, op: Op) -> Problem:
+    top_k, width = op.integer("top_k"), _width(graph, op.inputs[0])
+    if not 1 <= top_k <= width:
+        return f"top_k is {top_k} of {width} experts"
+    return _same_shape(graph, op)
+
+
+def _check_experts(graph: Graph, op: Op) -> Problem:
+    count, inner, top_k = (op.integer(name) for name in ("experts", "inner", "top_k"))
+    width = _width(graph, op.inputs[0])
+    if not 1 <= top_k <= count or _width(graph, op.inputs[1]) != count:
+        return f"top_k {top_k} and experts {count} do not fit gates of {op.inputs[1]}"
+    if _width(graph, op.outputs[0]) != width:
+        return f"the output is not {width} wide"
+    if _shapes(graph, op) != [(inner, width), (inner, width), (width, inner)] * count:
+        return f"weights are not gate, up and down of {count} experts of [{inner}, {width}]"
+    types = {graph.weights[name].dtype for name in op.weights if name in graph.weights}
+    if len(types) != 1:
+        return f"its matrices are stored as {' and '.join(sorted(types))}; expected one type"
+    return _same_rows(graph, op)
+
+
 def _check_linear(graph: Graph, op: Op) -> Problem:
     shapes = _shapes(graph, op)
     wanted = (_width(graph, op.outputs[0]), _width(graph, op.inputs[0]))
@@ -231,6 +253,8 @@ OP_TABLE: dict[str, OpRule] = {
     ),
     "silu_mul": _rule(2, 1, _same_shape),
     "sigmoid_mul": _rule(2, 1, _check_sigmoid_mul),
+    "top_k_gate": _rule(1, 1, _check_top_k_gate, top_k=int),
+    "experts": _rule(2, 1, _check_experts, experts=int, inner=int, top_k=int),
     "gelu": _rule(1, 1, _check_gelu, form=str),
     "add": _rule(2, 1, _same_shape),
     "select_rows": _rule(1, 1, _check_rows("tokens", "selected")),

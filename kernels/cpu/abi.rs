@@ -88,6 +88,8 @@ pub struct Call {
     pub cache: Cache,
     /// State of the group's recurrent op; null without one.
     pub state: State,
+    /// All weights of the group, as `weights` has them but without its limit: for groups with an `experts` op.
+    pub table: *const *const u8,
     pub scratch: *mut u8,
     /// Zero at the start of every phase: for work shared out by ticket.
     pub ticket: *const AtomicU32,

@@ -30,7 +30,7 @@ class Form:
     pool: str = "mean_pool"
     has_head_norms: bool = False
     is_hybrid: bool = False
-    """Whether a Gated DeltaNet layer stands behind the attention."""
+    """Whether a Gated DeltaNet and experts stand behind the attention; only with plain floats."""
 
 
 @dataclass
@@ -148,7 +148,7 @@ def decoder(form: Form) -> Graph:
     )  # fmt: skip
     x = make.op("add1", "add", [x, make.linear("o", a, HIDDEN)], HIDDEN)
     if form.is_hybrid:
-        x = delta_net(make, x)
+        x = hybrid_layer(make, x)
     h = make.norm("norm2", "rms_norm", x)
     gate, up = make.linear("gate", h, FEED_FORWARD), make.linear("up", h, FEED_FORWARD)
     h = make.op("silu_mul", "silu_mul", [gate, up], FEED_FORWARD)
@@ -158,8 +158,8 @@ def decoder(form: Form) -> Graph:
     return make.graph("llama", "decoder", make.linear("head", x, VOCABULARY, rows="selected"))
 
 
-def delta_net(make: GraphMaker, x: str) -> str:
-    """A Gated DeltaNet of 2 key heads of 24 and 4 value heads of 40, and gates of heads."""
+def hybrid_layer(make: GraphMaker, x: str) -> str:
+    """A Gated DeltaNet of 2 key heads of 24 and 4 value heads of 40, and a mixture of 6 experts."""
     key_heads, value_heads, key_dim, value_dim, kernel = 2, 4, 24, 40, 4
     values = value_heads * value_dim
     width = 2 * key_heads * key_dim + values
@@ -195,7 +195,28 @@ def delta_net(make: GraphMaker, x: str) -> str:
     )  # fmt: skip
     o = make.op("gated", "sigmoid_mul", [gate, o], values)
     o = make.op("gated_heads", "sigmoid_mul", [b, o], values)
-    return make.op("delta_add", "add", [x, make.linear("delta_out", o, HIDDEN)], HIDDEN)
+    x = make.op("delta_add", "add", [x, make.linear("delta_out", o, HIDDEN)], HIDDEN)
+    count, inner = 6, 48
+    gates = make.op("gates", "top_k_gate", [make.linear("router", x, count)], count, top_k=2)
+    matrices = tuple(
+        make.weight(f"experts.{expert}.{part}", *shape, dtype=make.form.dtype)
+        for expert in range(count)
+        for part, shape in (
+            ("gate", (inner, HIDDEN)),
+            ("up", (inner, HIDDEN)),
+            ("down", (HIDDEN, inner)),
+        )
+    )
+    return make.op(
+        "experts",
+        "experts",
+        [x, gates],
+        HIDDEN,
+        weights=matrices,
+        experts=count,
+        inner=inner,
+        top_k=2,
+    )
 
 
 def encoder(form: Form) -> Graph:

@@ -52,7 +52,10 @@ VARIANTS = (
         has_head_norms=True,
         is_hybrid=True,
     ),
-    *(Form(dtype=dtype, has_biases=dtype == "f16") for dtype in DTYPES),
+    *(
+        Form(dtype=dtype, has_biases=dtype == "f16", is_hybrid=dtype in ("f16", "bf16"))
+        for dtype in DTYPES
+    ),
     Form(dtype="q4_k", value_dtype="q6_k", has_biases=True),
 )
 """The first differs from the second in all that is not a type."""

@@ -24,12 +24,13 @@ TINY = [
     "mistral_window",
     "qwen2_biases",
     "qwen3_5_dense",
+    "qwen3_5_moe",
     "qwen3_head_norms",
     "qwen3_tied_window",
 ]
 
 
-MOST_DIFFERENCE = {"qwen3_5_dense": 5e-5}
+MOST_DIFFERENCE = {"qwen3_5_dense": 5e-5, "qwen3_5_moe": 5e-5}
 """2e-5 for the others. transformers computes the delta rule in chunks, by a triangular inverse in
 float32; we do it row by row."""
 
@@ -165,6 +166,9 @@ def changed_folder(source: Path, target: Path, file: str, **changes: object) -> 
         ("qwen3_5_dense", {"linear_num_key_heads": 3}, "4 heads do not divide into 3"),
         ("qwen3_5_dense", {"linear_conv_kernel_dim": 5}, r"the configuration says \[160, 1, 5\]"),
         ("qwen3_5_dense", {"rope_parameters": {"partial_rotary_factor": 0.01}}, "turns 0 values"),
+        ("qwen3_5_moe", {"num_experts_per_tok": 7}, "a whole number from 1 to 6"),
+        ("qwen3_5_moe", {"num_experts": 8}, r"the configuration says \[8, 64\]"),
+        ("qwen3_5_moe", {"norm_topk_prob": False}, "only True is supported"),
         ("qwen3_5_dense", {"linear_value_head_dim": 25}, r"the configuration says \[164, 64\]"),
         ("bert_mean", {"position_embedding_type": "relative_key"}, "expected absolute"),
         ("bert_mean", {"hidden_act": "relu"}, "expected one of gelu"),

@@ -22,7 +22,7 @@ from enginewright.plan import Capacity, load_library, naive_plan, write_candidat
 from enginewright.settings import load_settings
 
 TINY = Path(__file__).resolve().parent.parent / "goldens/tiny"
-MODELS = ("qwen3_5_dense",)
+MODELS = ("qwen3_5_dense", "qwen3_5_moe")
 CAPACITY = Capacity(prefill_rows=11, prefill_selected=5, decode_rows=2, context=64, slots=3)
 """Small on purpose: prompts of 40 take four pieces, and more sequences live than one step takes."""
 

@@ -1,7 +1,9 @@
-"""Qwen3.5, dense: Gated DeltaNet layers, and every few layers full attention with an output gate.
+"""Qwen3.5, dense and with experts: Gated DeltaNet layers, and every few layers full attention with
+an output gate.
 
-Source: `modeling_qwen3_5.py` of transformers. Text only: the vision tower and the head that
-predicts several tokens are left out, and with text alone the three axes of its rope are one.
+Source: `modeling_qwen3_5.py` and `modeling_qwen3_5_moe.py` of transformers. Text only: the vision
+tower and the head that predicts several tokens are left out, and with text alone the three axes of
+its rope are one.
 """
 
 from __future__ import annotations
@@ -39,7 +41,11 @@ def qwen3_5_graph(checkpoint: Checkpoint) -> Graph:
         mixed = block.attention(h, frequencies) if is_full else block.delta_net(h)
         stream = build.add(f"L{layer}.add", "add", [stream, mixed], width=config.hidden)
         h = block.norm("ffn_norm", "post_attention_layernorm", stream)
-        fed = block.feed_forward(h)
+        fed = (
+            block.experts(h)
+            if config.experts
+            else block.feed_forward(h, "mlp", config.feed_forward)
+        )
         stream = build.add(f"L{layer}.ffn_add", "add", [stream, fed], width=config.hidden)
     stream = build.add("select", "select_rows", [stream], width=config.hidden)
     stream = _zero_centred_norm(build, config, "norm", f"{config.prefix}norm.weight", stream, 1)
@@ -195,13 +201,43 @@ class _Block:
         )
         return self.linear("o", "linear_attn.out_proj", o, config.hidden)
 
-    def feed_forward(self, h: str) -> str:
+    def feed_forward(self, h: str, name: str, inner: int) -> str:
         """Gated SiLU."""
-        inner = self.config.feed_forward
-        gate = self.linear("gate", "mlp.gate_proj", h, inner)
-        up = self.linear("up", "mlp.up_proj", h, inner)
+        gate = self.linear("gate", f"{name}.gate_proj", h, inner)
+        up = self.linear("up", f"{name}.up_proj", h, inner)
         product = self.build.add(f"L{self.layer}.silu_mul", "silu_mul", [gate, up], width=inner)
-        return self.linear("down", "mlp.down_proj", product, self.config.hidden)
+        return self.linear("down", f"{name}.down_proj", product, self.config.hidden)
+
+    def experts(self, h: str) -> str:
+        """The likeliest experts of each row, and one that all rows share, with a gate."""
+        config, build, prefix = self.config, self.build, f"L{self.layer}"
+        sizes = config.experts
+        assert sizes is not None, "only called for models with experts. This is a bug."
+        router = self.linear("router", "mlp.gate", h, sizes.count)
+        gates = build.add(
+            f"{prefix}.gates",
+            "top_k_gate",
+            [router],
+            width=sizes.count,
+            attributes={"top_k": sizes.top_k},
+        )
+        into, out = (sizes.inner, config.hidden), (config.hidden, sizes.inner)
+        routed = build.add(
+            f"{prefix}.experts",
+            "experts",
+            [h, gates],
+            width=config.hidden,
+            weights=[
+                build.weight(f"{self.names}mlp.experts.{expert}.{part}_proj.weight", shape)
+                for expert in range(sizes.count)
+                for part, shape in (("gate", into), ("up", into), ("down", out))
+            ],
+            attributes={"experts": sizes.count, "inner": sizes.inner, "top_k": sizes.top_k},
+        )
+        shared = self.feed_forward(h, "mlp.shared_expert", sizes.shared_inner)
+        gate = self.linear("shared_gate", "mlp.shared_expert_gate", h, 1)
+        shared = build.add(f"{prefix}.shared", "sigmoid_mul", [gate, shared], width=config.hidden)
+        return build.add(f"{prefix}.mixture", "add", [routed, shared], width=config.hidden)
 
 
 def _zero_centred_norm(

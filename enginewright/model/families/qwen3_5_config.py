@@ -10,11 +10,13 @@ from enginewright.model.families.llama_config import MOST_HEAD_VALUES, MOST_LAYE
 from enginewright.model.read_json import Fields
 from enginewright.model.rope import Rope, rope_from_config
 
-QWEN3_5_MODEL_TYPES = ("qwen3_5", "qwen3_5_text")
+MOE_MODEL_TYPES = ("qwen3_5_moe", "qwen3_5_moe_text")
+QWEN3_5_MODEL_TYPES = ("qwen3_5", "qwen3_5_text", *MOE_MODEL_TYPES)
 """With a vision tower beside the text model (whose fields lie under `text_config`), and alone."""
 
 LAYER_KINDS = ("linear_attention", "full_attention")
 MOST_KERNEL = 64
+MOST_EXPERTS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,20 @@ class DeltaConfig:
     """Values in a value head."""
     kernel: int
     """Rows that the convolution sees."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsConfig:
+    """Sizes of the mixture of experts."""
+
+    count: int
+    """Experts of a layer, the shared one not counted."""
+    top_k: int
+    """Experts that a row goes through."""
+    inner: int
+    """Inner width of an expert."""
+    shared_inner: int
+    """Inner width of the shared expert."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +72,9 @@ class Qwen35Config:
     delta: DeltaConfig
     """The other layers."""
     feed_forward: int
-    """Inner width of the feed-forward part."""
+    """Inner width of the feed-forward part; of an expert if there are experts."""
+    experts: ExpertsConfig | None
+    """The mixture of experts; None for dense models."""
     vocabulary: int
     """Rows of the embedding."""
     context: int
@@ -92,6 +110,7 @@ def read_qwen3_5_config(checkpoint: Checkpoint) -> Qwen35Config:
     ):
         if many % few:
             raise CheckpointError(f"{fields.source}: {many} heads do not divide into {few} {what}")
+    experts = _experts(fields) if whole.text("model_type") in MOE_MODEL_TYPES else None
     rotary = _rotary(fields, head_dim)
     prefixes = ("model.language_model.", "model.")
     found = [name for name in prefixes if f"{name}embed_tokens.weight" in checkpoint.tensors]
@@ -105,11 +124,30 @@ def read_qwen3_5_config(checkpoint: Checkpoint) -> Qwen35Config:
         rotary=rotary,
         rope=rope_from_config(fields, rotary=rotary),
         delta=delta,
-        feed_forward=fields.integer("intermediate_size", most=MOST_WIDTH),
+        feed_forward=(
+            experts.inner if experts else fields.integer("intermediate_size", most=MOST_WIDTH)
+        ),
+        experts=experts,
         vocabulary=fields.integer("vocab_size", most=MOST_WIDTH),
         context=fields.integer("max_position_embeddings"),
         epsilon=fields.number("rms_norm_eps", 1e-6),
         is_tied=fields.flag("tie_word_embeddings", whole.flag("tie_word_embeddings", False)),
+    )
+
+
+def _experts(fields: Fields) -> ExpertsConfig:
+    for name, plain in (("mlp_only_layers", []), ("norm_topk_prob", True)):
+        value = fields.values.get(name, plain)
+        if value not in (None, plain):
+            raise CheckpointError(
+                f"{fields.source}: field `{name}` is {str(value)[:80]}; only {plain} is supported"
+            )
+    count = fields.integer("num_experts", 256, most=MOST_EXPERTS)
+    return ExpertsConfig(
+        count=count,
+        top_k=fields.integer("num_experts_per_tok", 8, most=count),
+        inner=fields.integer("moe_intermediate_size", 512, most=MOST_WIDTH),
+        shared_inner=fields.integer("shared_expert_intermediate_size", 512, most=MOST_WIDTH),
     )
 
 

@@ -12,6 +12,7 @@ from enginewright.model.graph import Op
 from enginewright.model.ops.attention import attention, kv_write, self_attention
 from enginewright.model.ops.elementwise import add, gelu, sigmoid_mul, silu_mul
 from enginewright.model.ops.embed import embed
+from enginewright.model.ops.experts import experts, top_k_gate
 from enginewright.model.ops.linear import linear
 from enginewright.model.ops.norm import (
     gated_norm,
@@ -45,6 +46,8 @@ OPS: dict[str, OpFunction] = {
     "delta_rule": delta_rule,
     "silu_mul": silu_mul,
     "sigmoid_mul": sigmoid_mul,
+    "top_k_gate": top_k_gate,
+    "experts": experts,
     "gelu": gelu,
     "add": add,
     "select_rows": select_rows,

@@ -137,6 +137,8 @@ pub enum OpKind {
     DeltaRule { layer: u64, key_heads: u64, value_heads: u64, key_dim: u64, value_dim: u64, epsilon: f64 },
     SiluMul {},
     SigmoidMul {},
+    TopKGate { top_k: u64 },
+    Experts { experts: u64, inner: u64, top_k: u64 },
     Gelu { form: GeluForm },
     Add {},
     SelectRows {},
@@ -287,7 +289,7 @@ impl Graph {
     /// Stored weights that are vectors: norm weights and biases. Kernels get them as float32, whatever their type.
     pub fn vectors(&self) -> HashSet<&str> {
         let vectors = self.ops.iter().flat_map(|op| match op.kind {
-            OpKind::Embed { .. } => &[][..],
+            OpKind::Embed { .. } | OpKind::Experts { .. } => &[][..],
             OpKind::Linear {} => op.weights.get(1..).unwrap_or_default(),
             _ => op.weights.as_slice(),
         });

@@ -11,7 +11,11 @@ pub fn check(graph: &Graph, op: &Op) -> Result<(), Mismatch> {
         OpKind::Embed { .. } => (0, 1),
         OpKind::KvWrite { .. } => (2, 0),
         OpKind::SelfAttention { .. } | OpKind::DeltaRule { .. } => (3, 1),
-        OpKind::SiluMul {} | OpKind::SigmoidMul {} | OpKind::GatedNorm { .. } | OpKind::Add {} => (2, 1),
+        OpKind::SiluMul {}
+        | OpKind::SigmoidMul {}
+        | OpKind::GatedNorm { .. }
+        | OpKind::Experts { .. }
+        | OpKind::Add {} => (2, 1),
         _ => (1, 1),
     };
     if (op.inputs.len(), op.outputs.len()) != (inputs, outputs) {
@@ -69,6 +73,19 @@ pub fn check(graph: &Graph, op: &Op) -> Result<(), Mismatch> {
             shapes.width(3, values)?;
             shapes.tokens_only()?;
             shapes.vectors(&[*value_heads, *value_heads])
+        }
+        OpKind::TopKGate { top_k } => {
+            let experts = shapes.width_in(0);
+            let fits = (1..=experts).contains(top_k);
+            require(fits, format!("top_k {top_k}"), format!("1 to {experts}, the experts"))?;
+            shapes.vectors(&[]).and(shapes.alike())
+        }
+        OpKind::Experts { experts, inner, .. } => {
+            let width = shapes.width_in(0);
+            shapes.width(1, Some(*experts))?;
+            shapes.width(2, Some(width))?;
+            shapes.rows_alike()?;
+            shapes.experts(*experts, *inner, width)
         }
         OpKind::SigmoidMul {} => {
             let (gates, width) = (shapes.width_in(0), shapes.width_in(1));
@@ -167,6 +184,21 @@ impl Shapes<'_> {
             require(weight.dtype.is_float(), format!("{name} of {:?}", weight.dtype), expected)?;
         }
         Ok(())
+    }
+
+    /// Gate, up and down of each expert, all of one stored type.
+    fn experts(&self, experts: u64, inner: u64, width: u64) -> Result<(), Mismatch> {
+        let (into, out) = ([inner, width], [width, inner]);
+        let each = [into.as_slice(), into.as_slice(), out.as_slice()];
+        let shapes = self.weight_shapes();
+        let fits = shapes.len() as u64 == experts.saturating_mul(3)
+            && shapes.chunks_exact(3).all(|shapes| shapes == each);
+        let expected = format!("gate, up and down of {experts} experts: {each:?}");
+        require(fits, format!("{} weights of other shapes", shapes.len()), expected)?;
+        let mut types = self.op.weights.iter().map(|name| self.graph.weights.get(name).map(|w| w.dtype));
+        let first = types.next().flatten();
+        let same = first.is_some() && types.all(|other| other == first);
+        require(same, "matrices of several types".into(), "stored matrices of one type".into())
     }
 
     fn embed(&self, tables: &[Table]) -> Result<(), Mismatch> {

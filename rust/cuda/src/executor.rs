@@ -11,7 +11,7 @@ use enginewright_core::batch::{SlotsSeen, StepLimits, check};
 use enginewright_core::cache::place_caches;
 use enginewright_core::error::EngineError;
 use enginewright_core::executor::{Batch, Engine, Executor, Limits, StepKind};
-use enginewright_core::graph::{Graph, Rows};
+use enginewright_core::graph::{Graph, Op, OpKind, Rows};
 use enginewright_core::plan::{Plan, STORED};
 use enginewright_core::weights::Checkpoint;
 use enginewright_core::wiring::{Wiring, place_buffers, wire};
@@ -43,7 +43,7 @@ impl CudaExecutor {
     pub fn load(engine: &Path, checkpoint: &Path) -> Result<Self, EngineError> {
         let graph = Graph::load(&engine.join("graph.json"))?;
         let plan = Plan::load(&engine.join("plan.json"), &graph)?;
-        refuse_recurrence(&graph)?;
+        refuse_unserved(&graph)?;
         let checkpoint = Checkpoint::open(checkpoint, &graph)?;
         let device = Device::open(0)?;
         device.require(&plan.requires)?;
@@ -298,16 +298,17 @@ impl StepRows {
     }
 }
 
-/// Recurrent ops have no kernels here yet, and calls have no place for their states.
-fn refuse_recurrence(graph: &Graph) -> Result<(), EngineError> {
-    let Some((op, (_, kind))) = graph.ops.iter().find_map(|op| Some((op, op.recurrence()?))) else {
+/// Recurrent ops and experts have no kernels here yet, and calls have no place for their states and tables.
+fn refuse_unserved(graph: &Graph) -> Result<(), EngineError> {
+    let is_unserved = |op: &&Op| op.recurrence().is_some() || matches!(op.kind, OpKind::Experts { .. });
+    let Some(op) = graph.ops.iter().find(is_unserved) else {
         return Ok(());
     };
     Err(EngineError::Invalid {
         path: "graph.json".into(),
         field: format!("ops.{}.kind", op.id),
-        value: kind.into(),
-        expected: "an op without a recurrent state: the CUDA executor does not run them yet".into(),
+        value: op.recurrence().map_or("experts", |(_, kind)| kind).into(),
+        expected: "an op that the CUDA executor runs; it has no recurrent states and no experts yet".into(),
         hint: "build this model for the CPU".into(),
     })
 }
