@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -224,3 +225,37 @@ def test_modules_that_no_engine_has_are_refused(
 
 def test_the_sequence_limit_of_a_sentence_encoder_is_its_context(tiny_folder: Path) -> None:
     assert build_graph(read_checkpoint(tiny_folder / "bert_cls")).dimensions.context == 48
+
+
+def with_fp8_expert(source: Path, target: Path, *, has_scales: bool) -> Path:
+    """A copy of `source` whose first expert's gate matrix is FP8, by hand: NumPy lacks the type."""
+    shutil.copytree(source, target)
+    name = "model.layers.0.mlp.experts.0.gate_proj.weight"
+    path = target / "model.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+    start, end = header[name]["data_offsets"]
+    # The second half of its bytes becomes another tensor, so that the file has no hole.
+    middle = (start + end) // 2
+    header[name] = {"dtype": "F8_E4M3", "shape": [32, 64], "data_offsets": [start, middle]}
+    other = f"{name}_scale_inv" if has_scales else "spare"
+    header[other] = {"dtype": "F32", "shape": [32, 16], "data_offsets": [middle, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("has_scales", "message"),
+    [(False, "gate_proj.weight_scale_inv` are missing"), (True, "f32, f16 and bf16 only")],
+)
+def test_experts_in_fp8_are_refused_and_missing_scales_are_named(
+    tiny_folder: Path, tmp_path: Path, has_scales: bool, message: str
+) -> None:
+    folder = with_fp8_expert(
+        tiny_folder / "qwen3_5_moe", tmp_path / "changed", has_scales=has_scales
+    )
+    with pytest.raises(CheckpointError, match=re.escape(message)):
+        build_graph(read_checkpoint(folder))

@@ -8,11 +8,14 @@ its rope are one.
 
 from __future__ import annotations
 
+from enginewright.errors import CheckpointError
 from enginewright.model.checkpoint import Checkpoint
 from enginewright.model.families.qwen3_5_config import Qwen35Config, read_qwen3_5_config
 from enginewright.model.graph import Attribute, Dimensions, Graph
 from enginewright.model.graph_builder import GraphBuilder
 from enginewright.model.text import read_text
+
+FP8 = "f8_e4m3"
 
 
 def qwen3_5_graph(checkpoint: Checkpoint) -> Graph:
@@ -208,6 +211,27 @@ class _Block:
         product = self.build.add(f"L{self.layer}.silu_mul", "silu_mul", [gate, up], width=inner)
         return self.linear("down", f"{name}.down_proj", product, self.config.hidden)
 
+    def expert_matrix(self, name: str, shape: tuple[int, int]) -> str:
+        """A matrix of an expert, in plain floats.
+
+        Raises: CheckpointError for FP8, and names the scales if they are missing.
+        """
+        checkpoint = self.build.checkpoint
+        tensor = checkpoint.tensors.get(name)
+        if tensor is not None and tensor.dtype == FP8:
+            where, scales = f"{checkpoint.described_as}: tensor `{name}`", f"{name}_scale_inv"
+            if scales not in checkpoint.tensors:
+                raise CheckpointError(
+                    f"{where} has dtype `{FP8}`, but its scales `{scales}` are missing",
+                    hint="the checkpoint is incomplete; fetch it again",
+                )
+            raise CheckpointError(
+                f"{where} has dtype `{FP8}` with scales of blocks; experts are read in f32, f16 "
+                "and bf16 only",
+                hint="use the checkpoint in bf16",
+            )
+        return self.build.weight(name, shape)
+
     def experts(self, h: str) -> str:
         """The likeliest experts of each row, and one that all rows share, with a gate."""
         config, build, prefix = self.config, self.build, f"L{self.layer}"
@@ -228,7 +252,7 @@ class _Block:
             [h, gates],
             width=config.hidden,
             weights=[
-                build.weight(f"{self.names}mlp.experts.{expert}.{part}_proj.weight", shape)
+                self.expert_matrix(f"{self.names}mlp.experts.{expert}.{part}_proj.weight", shape)
                 for expert in range(sizes.count)
                 for part, shape in (("gate", into), ("up", into), ("down", out))
             ],
