@@ -465,3 +465,36 @@ fn rows_of(graph: &Graph, wiring: &Wiring<'_>) -> RowsOf {
         Some(Rows::Tokens) | None => RowsOf::Tokens,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRAPH: &str = r#"{
+      "format": "enginewright.graph/1", "name": "tiny", "family": "qwen3_5", "kind": "decoder",
+      "dimensions": {"hidden": 8, "layers": 1, "heads": 1, "kv_heads": 1, "head_dim": 8, "feed_forward": 8,
+                     "vocabulary": 16, "context": 64},
+      "files": [{"path": "tiny.bin", "bytes": 608, "sha256": ""}],
+      "weights": {"table": {"file": 0, "offset": 0, "bytes": 512, "dtype": "f32", "shape": [16, 8]},
+                  "filter": {"file": 0, "offset": 512, "bytes": 96, "dtype": "f32", "shape": [8, 1, 3]}},
+      "buffers": {"x": {"rows": "tokens", "width": 8}, "y": {"rows": "tokens", "width": 8},
+                  "s": {"rows": "selected", "width": 8}, "logits": {"rows": "selected", "width": 16}},
+      "ops": [
+        {"id": "embed", "kind": "embed", "inputs": [], "outputs": ["x"], "weights": ["table"],
+         "attributes": {"tables": ["token"], "position_offset": 0}},
+        {"id": "L0.conv", "kind": "causal_conv", "inputs": ["x"], "outputs": ["y"], "weights": ["filter"],
+         "attributes": {"layer": 0, "kernel": 3}},
+        {"id": "select", "kind": "select_rows", "inputs": ["y"], "outputs": ["s"]},
+        {"id": "head", "kind": "linear", "inputs": ["s"], "outputs": ["logits"], "weights": ["table"]}
+      ],
+      "output": "logits"
+    }"#;
+
+    #[test]
+    fn ops_that_carry_a_state_are_refused_by_name() {
+        let graph = Graph::from_text("graph.json", GRAPH).unwrap();
+        let error = refuse_unserved(&graph).unwrap_err().to_string();
+        assert!(error.contains("`ops.L0.conv.kind` is causal_conv"), "{error}");
+        assert!(error.contains("hint: build this model for the CPU"), "{error}");
+    }
+}
