@@ -10,10 +10,12 @@ import numpy as np
 from enginewright.evaluation.kernel_cases import Case
 from enginewright.evaluation.kernel_check_group import CheckedGroup, Outcome, WrongKernel
 from enginewright.evaluation.kernel_object import (
+    MAX_WEIGHTS,
     CacheRecord,
     CallRecord,
     Guarded,
     KernelObject,
+    StateRecord,
     StepRecord,
 )
 
@@ -81,8 +83,12 @@ class GuardedCaller:
             call.inputs[number] = inputs[name].address
         for number, name in enumerate(group.outputs):
             call.outputs[number] = outputs[name].address
+        table = (ctypes.c_void_p * max(1, len(self.packed)))()
         for number, (_, held) in enumerate(self.packed):
-            call.weights[number] = held.address
+            table[number] = held.address
+            if number < MAX_WEIGHTS:
+                call.weights[number] = held.address
+        call.table = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))
         if group.is_cached:
             call.cache = CacheRecord(
                 keys=keys.address,
@@ -90,6 +96,8 @@ class GuardedCaller:
                 slot_bytes=keys.size // len(case.keys),
                 capacity=case.keys.shape[1],
             )
+        if group.recurrent is not None:
+            call.state = StateRecord(start=keys.address, slot_bytes=keys.size // len(case.keys))
         self.kernel.run(call, ticket, concurrent=concurrent)
         written = {"scratch": scratch, "keys": keys, "values": values} | outputs
         for name, held in written.items():

@@ -96,6 +96,13 @@ class Check:
                 holds_rows=not group.writes_cache,
                 dtype=group.cache.dtype,
             )
+        if group.recurrent is not None:
+            for number, part in enumerate(step.segments):
+                if (rows + number) % 2 == 0:
+                    # A sequence that begins: what its slot holds must not be seen.
+                    step.positions[part] -= step.positions[part.start]
+            slots = int(step.slots.max()) + 1
+            keys = self.rng.standard_normal((slots, 1, 1, group.state_values()), dtype=np.float32)
         label = f"{rows} rows, {len(step.segments)} segments, magnitude {magnitude}"
         case = Case(step=step, inputs={}, keys=keys, values=values, label=label)
         counts = case.counts()
@@ -108,6 +115,9 @@ class Check:
     def check_parts(self, case: Case, whole: Outcome) -> None:
         """Rows alone, cut up and in another order give the same bytes."""
         rows = np.arange(len(case.step.token_ids))
+        if self.group.recurrent is not None:
+            self.check_pieces(case, whole)
+            return
         segments = [rows[part] for part in case.step.segments]
         if self.group.is_whole or self.group.request["step"] == "encode":
             parts = [segments[0], np.concatenate(segments[::-1])]
@@ -127,6 +137,27 @@ class Check:
             threads = 1 + len(part) % 3
             got = self.caller.call(smaller, threads=threads, concurrent=True, fill=FILLS[-threads])
             self.require_same(smaller, self.rows_of(case, whole, part), got, "apart")
+
+    def check_pieces(self, case: Case, whole: Outcome) -> None:
+        """Rows of a recurrent op in two pieces, each over the state that the one before left, and
+        segments in another order, give the same bytes and leave the same states."""
+        rows = np.arange(len(case.step.token_ids))
+        segments = [rows[part] for part in case.step.segments]
+        cut = (len(rows) + 1) // 2
+        for pieces in ([rows[:cut], rows[cut:]], [np.concatenate(segments[::-1])]):
+            keys, values = case.keys, case.values
+            for number, piece in enumerate(pieces):
+                if len(piece) == 0:
+                    continue
+                smaller = case.part(piece, self.group.kinds, keys, values)
+                got = self.caller.call(
+                    smaller, threads=1 + number, concurrent=True, fill=FILLS[-1 - number]
+                )
+                keys, values = got.keys, got.values
+                want = self.rows_of(case, whole, piece)
+                is_last = number == len(pieces) - 1
+                left = (whole.keys, whole.values) if is_last else (keys, values)
+                self.require_same(smaller, Outcome(want.outputs, *left), got, "in pieces")
 
     def rows_of(self, case: Case, whole: Outcome, part: npt.NDArray[np.int64]) -> Outcome:
         """The outputs of some token rows of a whole call, in the order of `part`'s call."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from enginewright.evaluation.kernel_cases import Case
 from enginewright.evaluation.kernel_check_group import CheckedGroup, Floats, Outcome, WrongKernel
+from enginewright.model.op_table import state_shape
 from enginewright.model.ops import OPS, Cache, Step
 
 EXACT_TOLERANCE = 3e-5
@@ -33,6 +34,7 @@ def expected(group: CheckedGroup, case: Case, *, quantise: bool) -> Outcome:
         starts=step.starts,
         selected_rows=step.selected_rows,
         caches=dict.fromkeys(layers, cache),
+        states=_states(group, cache),
     )
     buffers = dict(case.inputs)
     for op in group.ops:
@@ -45,6 +47,15 @@ def expected(group: CheckedGroup, case: Case, *, quantise: bool) -> Outcome:
             for part in (cache.keys, cache.values):
                 part[:] = part.astype(group.cache.element).astype(np.float32)
     return Outcome({name: buffers[name] for name in group.outputs}, cache.keys, cache.values)
+
+
+def _states(group: CheckedGroup, cache: Cache) -> dict[str, Floats]:
+    """The state of the recurrent op, if there is one: a view of what the case holds as keys."""
+    op = group.recurrent
+    if op is None:
+        return {}
+    shape = state_shape(op, group.widths[op.inputs[0]])
+    return {op.id: cache.keys.reshape(len(cache.keys), *shape)}
 
 
 def quantised(x: Floats) -> Floats:
@@ -94,13 +105,13 @@ def require_median(errors: list[float]) -> None:
 def _require_cache_kept(group: CheckedGroup, case: Case, got: Outcome) -> None:
     outside = np.ones(case.keys.shape[:2], np.bool_)
     if group.writes_cache:
-        outside[case.step.slots, case.step.positions] = False
+        outside[group.written(case.step)] = False
     for name, mine, before in (
         ("keys", got.keys, case.keys),
         ("values", got.values, case.values),
     ):
         kept = before.astype(group.cache.element).astype(np.float32)
-        if not np.array_equal(mine[outside], kept[outside]):
+        if before.size and not np.array_equal(mine[outside], kept[outside]):
             raise WrongKernel(
                 "bounds", f"changed cached {name} that are not its rows' ({case.label})"
             )
@@ -112,13 +123,16 @@ def _row_errors(
     """`most` is allowed for outputs and for the cache."""
     pairs = [(name, got.outputs[name], want.outputs[name], most[0]) for name in group.outputs]
     if group.writes_cache:
-        at = case.step.slots, case.step.positions
-        rows = len(case.step.slots)
+        at = group.written(case.step)
+        rows = len(at[0])
         for name, cached, right in (
             ("keys", got.keys, want.keys),
             ("values", got.values, want.values),
         ):
-            pairs.append((name, cached[at].reshape(rows, -1), right[at].reshape(rows, -1), most[1]))
+            if cached.size:
+                pairs.append(
+                    (name, cached[at].reshape(rows, -1), right[at].reshape(rows, -1), most[1])
+                )
     found: list[float] = []
     for name, mine, right, allowed in pairs:
         unwritten = ~np.isfinite(mine)

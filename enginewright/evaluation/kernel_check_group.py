@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,13 @@ from enginewright.evaluation.kernel_cases import random_weight
 from enginewright.evaluation.kernel_object import Guarded
 from enginewright.model.dtypes import to_float32
 from enginewright.model.graph import Constant, Op
+from enginewright.model.op_table import RECURRENT, state_shape
+from enginewright.model.ops import Step
 
 Floats = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
+NORMS = ("rms_norm", "layer_norm", "head_norm", "zero_centred_norm", "gated_norm")
+"""Kinds whose first weight is a factor."""
 
 
 class WrongKernel(Exception):
@@ -31,7 +37,8 @@ class Outcome:
     outputs: dict[str, Floats]
     """By buffer, `[rows | selected | segments, width]`."""
     keys: Floats
-    """`[slots, capacity, kv_heads, head_dim]`; empty without a cache."""
+    """`[slots, capacity, kv_heads, head_dim]`; empty without a cache. Of a recurrent op: its state,
+    `[slots, 1, 1, values]`."""
     values: Floats
     """As `keys`."""
 
@@ -88,15 +95,34 @@ class CheckedGroup:
         kinds = [op.kind for op in self.ops]
         self.writes_cache = "kv_write" in kinds
         self.reads_cache = "attention" in kinds
+        self.recurrent = next((op for op in self.ops if op.kind in RECURRENT), None)
         self.is_cached = self.reads_cache or self.writes_cache
         self.is_whole = bool({"self_attention", "mean_pool", "first_pool"} & set(kinds))
         self.is_quantised = "activations_q8" in self.request["numerics"]
         cache = self.request["cache"]
+        if self.recurrent is not None:
+            # A state is float32 whatever the cache is, and checked like one written position.
+            cache = {"capacity": cache.get("capacity", 512)}
+            self.writes_cache = True
         self.cache = CacheForm(
             dtype=cache.get("dtype", "f32"), layout=cache.get("layout", "position_major")
         )
-        self.capacity = int(cache.get("capacity", 512)) if self.is_cached else 512
+        is_bounded = self.is_cached or self.recurrent is not None
+        self.capacity = int(cache.get("capacity", 512)) if is_bounded else 512
         self._make_weights(graph)
+
+    def written(self, step: Step) -> tuple[Indices, Indices]:
+        """Slots and positions of what the rows of `step` may change, of keys and of values."""
+        if self.recurrent is None:
+            return step.slots, step.positions
+        slots = step.slots[step.starts[:-1]]
+        return slots, np.zeros_like(slots)
+
+    def state_values(self) -> int:
+        """Values that the recurrent op carries on for each slot."""
+        op = self.recurrent
+        assert op is not None, "only asked of recurrent groups. This is a bug."
+        return prod(state_shape(op, self.widths[op.inputs[0]]))
 
     def _make_weights(self, graph: dict[str, Any]) -> None:
         for op in self.ops:
@@ -106,9 +132,9 @@ class CheckedGroup:
                     raw = values.reshape(-1).view(np.uint8)
                 else:
                     described = graph["weights"][name]
-                    is_scale = op.kind in ("rms_norm", "layer_norm", "head_norm") and place == 0
-                    if len(described["shape"]) == 1:
-                        # The host hands out norm weights and biases as float32.
+                    is_scale = op.kind in NORMS and place == 0
+                    if len(described["shape"]) == 1 or op.kind in RECURRENT:
+                        # The host hands out norm weights, biases and filters as float32.
                         described = described | {"dtype": "f32"}
                     raw = random_weight(self.rng, described, is_scale=is_scale)
                     values = to_float32(raw, described["dtype"], tuple(described["shape"]))

@@ -44,8 +44,10 @@ class SendingCaller:
         for name in self.group.outputs:
             self.out.write(_bytes(got.outputs[name]))
         if self.group.writes_cache:
-            at = case.step.slots, case.step.positions
+            at = self.group.written(case.step)
             for part in (got.keys, got.values):
+                if not part.size:
+                    continue
                 self.out.write(_bytes(part[at]))
         self.out.flush()
         return got
@@ -79,8 +81,10 @@ class ReceivingCaller:
             part.astype(group.cache.element).astype(np.float32) for part in (case.keys, case.values)
         )
         if group.writes_cache:
-            at = case.step.slots, case.step.positions
+            at = group.written(case.step)
             for part in (keys, values):
+                if not part.size:
+                    continue
                 part[at] = self._floats(part[at].shape)
         for name, part in (("keys", keys), ("values", values)):
             if line.get(name) != _digest(part):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 
-ABI = 1
+ABI = 2
 MAX_BUFFERS = 8
 MAX_WEIGHTS = 16
 GUARD_BYTES = 4096
@@ -50,6 +50,12 @@ class CacheRecord(ctypes.Structure):
     )
 
 
+class StateRecord(ctypes.Structure):
+    """`State`."""
+
+    _fields_ = (("start", ctypes.c_void_p), ("slot_bytes", ctypes.c_size_t))
+
+
 class CallRecord(ctypes.Structure):
     """`Call`."""
 
@@ -60,6 +66,8 @@ class CallRecord(ctypes.Structure):
         ("outputs", ctypes.c_void_p * MAX_BUFFERS),
         ("weights", ctypes.c_void_p * MAX_WEIGHTS),
         ("cache", CacheRecord),
+        ("state", StateRecord),
+        ("table", ctypes.POINTER(ctypes.c_void_p)),
         ("scratch", ctypes.c_void_p),
         ("ticket", ctypes.c_void_p),
     )

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from enginewright.errors import UsageError
 from enginewright.model.dtypes import SUPPORTED
 from enginewright.model.graph import Graph, Op
+from enginewright.model.op_table import RECURRENT, state_shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ class OpCost:
     weight_bytes: int
     """Stored bytes of weights it reads."""
     cache_bytes: int
-    """Bytes of keys and values it reads or writes."""
+    """Bytes of keys and values, and of recurrent states, that it reads or writes."""
     flops: int
     """Floating-point operations; a multiply-add is two."""
 
@@ -66,7 +68,7 @@ class StepCost:
     weight_bytes: int
     """Stored bytes of all weights, each once."""
     cache_bytes: int
-    """Bytes of keys and values."""
+    """Bytes of keys and values and of recurrent states."""
     flops: int
     """Floating-point operations."""
 
@@ -105,6 +107,11 @@ def step_cost(graph: Graph, shape: StepShape, *, cache_value_bytes: int = 4) -> 
         if op.kind == "embed":
             weight_bytes = _gathered_bytes(graph, op, shape)
             gathered += weight_bytes
+        elif op.kind == "experts":
+            # The least: every row chooses the same experts.
+            chosen = op.weights[: 3 * op.integer("top_k")]
+            weight_bytes = sum(_stored_bytes(graph, name) for name in chosen)
+            gathered += weight_bytes
         else:
             weight_bytes = sum(_stored_bytes(graph, name) for name in op.weights)
             whole.update(op.weights)
@@ -113,7 +120,8 @@ def step_cost(graph: Graph, shape: StepShape, *, cache_value_bytes: int = 4) -> 
                 op=op.id,
                 kind=op.kind,
                 weight_bytes=weight_bytes,
-                cache_bytes=_cache_values(op, shape) * cache_value_bytes,
+                cache_bytes=_cache_values(op, shape) * cache_value_bytes
+                + _state_bytes(graph, op, shape),
                 flops=_FLOPS[op.kind](graph, op, shape),
             )
         )
@@ -163,6 +171,23 @@ def _cache_values(op: Op, shape: StepShape) -> int:
     return 0
 
 
+def _state_bytes(graph: Graph, op: Op, shape: StepShape) -> int:
+    """A float32 state is read and written once for each segment."""
+    if op.kind not in RECURRENT:
+        return 0
+    return 2 * 4 * shape.segments * prod(state_shape(op, graph.buffers[op.inputs[0]].width))
+
+
+def _delta_rule_flops(graph: Graph, op: Op, shape: StepShape) -> int:
+    """Decay, S^T k, the outer product and S^T q: seven for each value of the state and row."""
+    return 7 * shape.rows * prod(state_shape(op, graph.buffers[op.inputs[0]].width))
+
+
+def _causal_conv_flops(graph: Graph, op: Op, shape: StepShape) -> int:
+    width = graph.buffers[op.inputs[0]].width
+    return shape.rows * width * (2 * op.integer("kernel") + 4)
+
+
 def _attention_flops(graph: Graph, op: Op, shape: StepShape) -> int:
     pairs, _ = _visible(shape, op.integer("window"))
     return 4 * shape.segments * pairs * op.integer("heads") * op.integer("head_dim")
@@ -176,6 +201,12 @@ def _self_attention_flops(graph: Graph, op: Op, shape: StepShape) -> int:
 def _linear_flops(graph: Graph, op: Op, shape: StepShape) -> int:
     made, given = graph.weight_shape(op.weights[0])
     return _rows(graph, op, shape) * made * (2 * given + len(op.weights) - 1)
+
+
+def _experts_flops(graph: Graph, op: Op, shape: StepShape) -> int:
+    width = graph.buffers[op.inputs[0]].width
+    values = op.integer("top_k") * op.integer("inner")
+    return _rows(graph, op, shape) * values * (6 * width + 5)
 
 
 def _per_value(flops: int) -> Callable[[Graph, Op, StepShape], int]:
@@ -197,12 +228,20 @@ _FLOPS: dict[str, Callable[[Graph, Op, StepShape], int]] = {
     "rms_norm": _per_value(4),
     "layer_norm": _per_value(7),
     "head_norm": _per_value(4),
+    "zero_centred_norm": _per_value(5),
+    "gated_norm": _per_value(9),
     "linear": _linear_flops,
+    "head_slice": _per_value(0),
     "rope": _per_value(3),
     "kv_write": _per_value(0),
     "attention": _attention_flops,
     "self_attention": _self_attention_flops,
+    "causal_conv": _causal_conv_flops,
+    "delta_rule": _delta_rule_flops,
     "silu_mul": _per_value(5),
+    "sigmoid_mul": _per_value(4),
+    "top_k_gate": _per_value(4),
+    "experts": _experts_flops,
     "gelu": _per_value(8),
     "add": _per_value(1),
     "select_rows": _per_value(0),

@@ -147,7 +147,7 @@ class Graph(_Record):
     name: str
     """Name of the checkpoint."""
     family: str
-    """`llama` or `bert`."""
+    """`llama`, `qwen3_5` or `bert`."""
     kind: Literal["decoder", "encoder"]
     """Whether it gives logits by token or an embedding by segment."""
     dimensions: Dimensions

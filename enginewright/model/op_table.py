@@ -79,6 +79,81 @@ def _check_head_norm(graph: Graph, op: Op) -> Problem:
     return _same_shape(graph, op)
 
 
+def _check_head_slice(graph: Graph, op: Op) -> Problem:
+    heads, head_dim, first, count = (
+        op.integer(name) for name in ("heads", "head_dim", "first", "count")
+    )
+    if min(heads, count) < 1 or first < 0 or first + count > head_dim:
+        return f"values {first} to {first + count} are not inside {heads} heads of {head_dim}"
+    if _width(graph, op.inputs[0]) != heads * head_dim:
+        return f"{heads} heads of {head_dim} do not fill the input"
+    if _width(graph, op.outputs[0]) != heads * count:
+        return f"the output is not {heads * count} wide"
+    return _same_rows(graph, op)
+
+
+def _check_causal_conv(graph: Graph, op: Op) -> Problem:
+    width, kernel = _width(graph, op.inputs[0]), op.integer("kernel")
+    if kernel < 2 or _shapes(graph, op) != [(width, 1, kernel)]:
+        return (
+            f"weights have shapes {_shapes(graph, op)}; expected [{width}, 1, kernel], kernel > 1"
+        )
+    return _same_shape(graph, op) or _only_tokens(graph, op)
+
+
+def _check_delta_rule(graph: Graph, op: Op) -> Problem:
+    key_heads, value_heads, key_dim, value_dim = (
+        op.integer(name) for name in ("key_heads", "value_heads", "key_dim", "value_dim")
+    )
+    if min(key_heads, value_heads, key_dim, value_dim) < 1 or value_heads % key_heads:
+        return f"{value_heads} value heads do not divide into {key_heads} groups"
+    values = value_heads * value_dim
+    wanted = [2 * key_heads * key_dim + values, value_heads, value_heads]
+    if [_width(graph, name) for name in op.inputs] != wanted:
+        return f"inputs are not {wanted} wide"
+    if _width(graph, op.outputs[0]) != values:
+        return f"the output is not {values} wide"
+    if _shapes(graph, op) != [(value_heads,)] * 2:
+        return f"weights have shapes {_shapes(graph, op)}; expected two of [{value_heads}]"
+    return _only_tokens(graph, op)
+
+
+def _only_tokens(graph: Graph, op: Op) -> Problem:
+    rows = {graph.buffers[name].rows for name in (*op.inputs, *op.outputs)}
+    return (
+        None if rows == {"tokens"} else f"has buffers of {' and '.join(sorted(rows))}, not tokens"
+    )
+
+
+def _check_sigmoid_mul(graph: Graph, op: Op) -> Problem:
+    gates, width = _width(graph, op.inputs[0]), _width(graph, op.inputs[1])
+    if width % gates or _width(graph, op.outputs[0]) != width:
+        return f"{gates} gates do not open {width} values"
+    return _same_rows(graph, op)
+
+
+def _check_top_k_gate(graph: Graph, op: Op) -> Problem:
+    top_k, width = op.integer("top_k"), _width(graph, op.inputs[0])
+    if not 1 <= top_k <= width:
+        return f"top_k is {top_k} of {width} experts"
+    return _same_shape(graph, op)
+
+
+def _check_experts(graph: Graph, op: Op) -> Problem:
+    count, inner, top_k = (op.integer(name) for name in ("experts", "inner", "top_k"))
+    width = _width(graph, op.inputs[0])
+    if not 1 <= top_k <= count or _width(graph, op.inputs[1]) != count:
+        return f"top_k {top_k} and experts {count} do not fit gates of {op.inputs[1]}"
+    if _width(graph, op.outputs[0]) != width:
+        return f"the output is not {width} wide"
+    if _shapes(graph, op) != [(inner, width), (inner, width), (width, inner)] * count:
+        return f"weights are not gate, up and down of {count} experts of [{inner}, {width}]"
+    types = {graph.weights[name].dtype for name in op.weights if name in graph.weights}
+    if len(types) != 1:
+        return f"its matrices are stored as {' and '.join(sorted(types))}; expected one type"
+    return _same_rows(graph, op)
+
+
 def _check_linear(graph: Graph, op: Op) -> Problem:
     shapes = _shapes(graph, op)
     wanted = (_width(graph, op.outputs[0]), _width(graph, op.inputs[0]))
@@ -144,7 +219,10 @@ OP_TABLE: dict[str, OpRule] = {
     "rms_norm": _rule(1, 1, _check_norm, epsilon=_NUMBER),
     "layer_norm": _rule(1, 1, _check_norm, epsilon=_NUMBER),
     "head_norm": _rule(1, 1, _check_head_norm, heads=int, head_dim=int, epsilon=_NUMBER),
+    "zero_centred_norm": _rule(1, 1, _check_head_norm, heads=int, head_dim=int, epsilon=_NUMBER),
+    "gated_norm": _rule(2, 1, _check_head_norm, heads=int, head_dim=int, epsilon=_NUMBER),
     "linear": _rule(1, 1, _check_linear),
+    "head_slice": _rule(1, 1, _check_head_slice, heads=int, head_dim=int, first=int, count=int),
     "rope": _rule(
         1, 1, _check_rope, heads=int, head_dim=int, rotary=int, pairing=str, magnitude=_NUMBER
     ),
@@ -161,7 +239,22 @@ OP_TABLE: dict[str, OpRule] = {
         window=int,
     ),
     "self_attention": _rule(3, 1, _check_attention, heads=int, head_dim=int, scale=_NUMBER),
+    "causal_conv": _rule(1, 1, _check_causal_conv, layer=int, kernel=int),
+    "delta_rule": _rule(
+        3,
+        1,
+        _check_delta_rule,
+        layer=int,
+        key_heads=int,
+        value_heads=int,
+        key_dim=int,
+        value_dim=int,
+        epsilon=_NUMBER,
+    ),
     "silu_mul": _rule(2, 1, _same_shape),
+    "sigmoid_mul": _rule(2, 1, _check_sigmoid_mul),
+    "top_k_gate": _rule(1, 1, _check_top_k_gate, top_k=int),
+    "experts": _rule(2, 1, _check_experts, experts=int, inner=int, top_k=int),
     "gelu": _rule(1, 1, _check_gelu, form=str),
     "add": _rule(2, 1, _same_shape),
     "select_rows": _rule(1, 1, _check_rows("tokens", "selected")),
@@ -170,3 +263,13 @@ OP_TABLE: dict[str, OpRule] = {
     "l2_norm": _rule(1, 1, _same_shape, epsilon=_NUMBER),
 }
 """Every op kind, by name."""
+
+RECURRENT = ("causal_conv", "delta_rule")
+"""Kinds that carry a state of each slot from row to row: their rows cannot be run twice."""
+
+
+def state_shape(op: Op, width: int) -> tuple[int, ...]:
+    """Shape of what a recurrent op carries on for one slot; `width` is that of its first input."""
+    if op.kind == "causal_conv":
+        return (op.integer("kernel") - 1, width)
+    return (op.integer("value_heads"), op.integer("key_dim"), op.integer("value_dim"))

@@ -9,6 +9,7 @@ import numpy as np
 from enginewright.errors import UsageError
 from enginewright.model.checkpoint import Checkpoint
 from enginewright.model.graph import Graph
+from enginewright.model.op_table import RECURRENT, state_shape
 from enginewright.model.ops import OPS, Cache, Floats, Step, whole_sequences
 
 
@@ -43,12 +44,21 @@ def empty_caches(graph: Graph, *, slots: int, capacity: int) -> dict[int, Cache]
     return caches
 
 
+def empty_states(graph: Graph, *, slots: int) -> dict[str, Floats]:
+    """A state of zeros for each recurrent op, `[slots, …]`."""
+    return {
+        op.id: np.zeros((slots, *state_shape(op, graph.buffers[op.inputs[0]].width)), np.float32)
+        for op in graph.ops
+        if op.kind in RECURRENT
+    }
+
+
 def run_step(
     graph: Graph, weights: Weights, step: Step, *, keep: Collection[str] | None = None
 ) -> dict[str, Floats]:
     """Run every op of the graph on `step` and give the buffers named in `keep` (None: all) by name.
 
-    Buffers are `[tokens | selected | segments, width]`; the step's caches are written.
+    Buffers are `[tokens | selected | segments, width]`; the step's caches and states are written.
     """
     wanted = set(graph.buffers) if keep is None else set(keep)
     last_use = {name: number for number, op in enumerate(graph.ops) for name in op.inputs}
@@ -88,6 +98,7 @@ def whole_step(graph: Graph, sequences: list[list[int]]) -> Step:
     step = whole_sequences(sequences)
     longest = max(len(sequence) for sequence in sequences)
     step.caches.update(empty_caches(graph, slots=len(sequences), capacity=longest))
+    step.states.update(empty_states(graph, slots=len(sequences)))
     return step
 
 

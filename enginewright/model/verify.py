@@ -9,7 +9,7 @@ from typing import Never
 from enginewright.errors import CheckpointError
 from enginewright.model.dtypes import SUPPORTED
 from enginewright.model.graph import Graph, Op
-from enginewright.model.op_table import OP_TABLE, OpRule
+from enginewright.model.op_table import OP_TABLE, RECURRENT, OpRule
 
 
 def verify_graph(graph: Graph) -> None:
@@ -17,6 +17,7 @@ def verify_graph(graph: Graph) -> None:
     _verify_weights(graph)
     written: set[str] = set()
     cached_layers: set[int] = set()
+    carried: set[tuple[str, int]] = set()
     seen: set[str] = set()
     for op in graph.ops:
         if op.id in seen:
@@ -32,6 +33,11 @@ def verify_graph(graph: Graph) -> None:
             _refuse(
                 f"op `{op.id}` reads the cache of layer {op.integer('layer')} before it is written"
             )
+        if op.kind in RECURRENT:
+            place = (op.kind, op.integer("layer"))
+            if place in carried:
+                _refuse(f"op `{op.id}` carries the state of layer {place[1]} that another op does")
+            carried.add(place)
         written.update(op.outputs)
     if graph.output not in written:
         _refuse(f"the output `{graph.output}` is written by no op")

@@ -80,6 +80,11 @@ def op_constants(graph: Graph, op: Op) -> dict[str, str]:
     if op.kind == "embed":
         constants["DTYPES"] = " ".join(stored_dtype(graph, name) for name in op.weights)
         constants["ENTRIES"] = str(graph.weight_shape(op.weights[0])[0])
+    if op.kind == "experts":
+        constants["DTYPE"] = stored_dtype(graph, op.weights[0])
+    if op.kind == "sigmoid_mul":
+        gates, values = (graph.buffers[name].width for name in op.inputs)
+        constants["EACH"] = str(values // gates)
     for name, value in op.attributes.items():
         if name not in HOST_ATTRIBUTES:
             constants |= _attribute(op.kind, name, value)

@@ -18,6 +18,9 @@ MOST_BUFFERS = 8
 """`MAX_BUFFERS` of kernels/cpu/abi.rs."""
 MOST_WEIGHTS = 16
 """`MAX_WEIGHTS` of kernels/cpu/abi.rs."""
+MATRICES = {"linear": 1, "embed": MOST_WEIGHTS, "experts": 1}
+"""How many of an op's first weights are looked at for their stored type; those of `experts` are of
+one type."""
 SIBLINGS = ("linear", "head_norm", "rope")
 """Kinds that may stand side by side in a group: projections of one input, norms and ropes of
 queries and keys."""
@@ -140,10 +143,12 @@ def _shape_problem(kernel: Kernel, ops: list[Op], graph: Graph) -> str | None:
     if not ops or not kernel.matches(kinds):
         return f"ops `{' '.join(kinds)}` do not match its pattern `{kernel.contract.pattern}`"
     edge = boundary(graph, ops)
+    # Those of experts are handed over in a table of any length.
+    weights = sum(len(op.weights) for op in ops)
     for what, count, most in (
         ("inputs", len(edge.inputs), MOST_BUFFERS),
         ("outputs", len(edge.outputs), MOST_BUFFERS),
-        ("weights", sum(len(op.weights) for op in ops), MOST_WEIGHTS),
+        ("weights", 0 if "experts" in kinds else weights, MOST_WEIGHTS),
     ):
         if count > most:
             return f"has {count} {what}; the kernel contract has room for {most}"
@@ -185,7 +190,7 @@ def _contract_problem(
     if rows not in contract.rows:
         return f"rows are {rows}; it takes {', '.join(contract.rows)}"
     for op in ops:
-        tables = op.weights[:1] if op.kind == "linear" else op.weights if op.kind == "embed" else []
+        tables = op.weights[: MATRICES.get(op.kind, 0)]
         for name in tables:
             if stored_dtype(graph, name) not in contract.matrices:
                 return (

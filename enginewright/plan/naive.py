@@ -48,6 +48,14 @@ def naive_plan(
         < 1
     ):
         raise PlanError(f"{room}: every number is at least 1", hint="correct the workload")
+    missing = [op for op in graph.ops if f"naive_{op.kind}" not in library]
+    if missing:
+        other = " Build this model for the CPU." if library.device == "cuda" else ""
+        raise PlanError(
+            f"{library.folder}: op `{missing[0].id}` has kind `{missing[0].kind}`, for which there "
+            f"is no kernel `naive_{missing[0].kind}` on {library.device}",
+            hint=f"every op kind needs one; docs/adding-a-model.md says how to write it.{other}",
+        )
     groups = tuple(
         Group(id=f"g{number}", ops=(op.id,), kernel=f"naive_{op.kind}")
         for number, op in enumerate(graph.ops)

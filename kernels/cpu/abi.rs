@@ -12,7 +12,7 @@
 //! | `ew_run` | `unsafe extern "C" fn(call: *const Call, phase: u32, thread: u32)` | runs one thread's share of one phase |
 //!
 //! Every thread of the pool calls `ew_run` once a phase. A kernel allocates nothing, blocks on nothing and
-//! writes only its outputs, its scratch and (for `kv_write`) the cache.
+//! writes only its outputs, its scratch, (for `kv_write`) the cache and (for recurrent ops) the state.
 //!
 //! Row invariance: the value of an output row depends only on that row's own inputs (and its sequence's cache), never
 //! on how many rows the call has, on which thread computes it, or on where a prompt was cut into chunks.
@@ -22,7 +22,7 @@
 use core::sync::atomic::AtomicU32;
 
 /// Version of this contract.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 /// Most external inputs or outputs of a group.
 pub const MAX_BUFFERS: usize = 8;
 /// Most weights of a group.
@@ -62,6 +62,16 @@ pub struct Cache {
     pub capacity: u32,
 }
 
+/// What a recurrent op (`causal_conv`, `delta_rule`) carries on for each slot: float32, in the shape that the op table
+/// gives it. A segment that starts at position 0 starts from zeros, whatever the slot holds; the kernel sees to that.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct State {
+    pub start: *mut u8,
+    /// Bytes between one slot and the next.
+    pub slot_bytes: usize,
+}
+
 /// One call of one group. Buffers are float32, row-major `[rows | selected | segments, width]`, 64-byte aligned.
 #[repr(C)]
 pub struct Call {
@@ -76,6 +86,10 @@ pub struct Call {
     pub weights: [*const u8; MAX_WEIGHTS],
     /// Cache of the layer that the group's `kv_write` or `attention` op names; null pointers without one.
     pub cache: Cache,
+    /// State of the group's recurrent op; null without one.
+    pub state: State,
+    /// All weights of the group, as `weights` has them but without its limit: for groups with an `experts` op.
+    pub table: *const *const u8,
     pub scratch: *mut u8,
     /// Zero at the start of every phase: for work shared out by ticket.
     pub ticket: *const AtomicU32,

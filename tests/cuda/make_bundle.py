@@ -48,8 +48,13 @@ def make_bundle(out: Path) -> None:
     library = load_library(settings.cuda_kernels)
     for checkpoint in sorted(TINY.iterdir()):
         folder = out / checkpoint.name
-        shutil.copytree(checkpoint, folder / "checkpoint")
         graph = build_graph(read_checkpoint(str(checkpoint)))
+        missing = {op.kind for op in graph.ops if f"naive_{op.kind}" not in library}
+        if missing:
+            kinds = ", ".join(sorted(missing))
+            print(f"{checkpoint.name}: LEFT OUT, no CUDA kernels for {kinds}", file=sys.stderr)
+            continue
+        shutil.copytree(checkpoint, folder / "checkpoint")
         inputs = folder / "inputs"
         inputs.mkdir()
         (inputs / "graph.json").write_text(graph.to_json())

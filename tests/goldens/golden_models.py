@@ -16,6 +16,10 @@ from transformers import (
     MistralForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3_5ForCausalLM,
+    Qwen3_5MoeForCausalLM,
+    Qwen3_5MoeTextConfig,
+    Qwen3_5TextConfig,
     Qwen3Config,
     Qwen3ForCausalLM,
 )
@@ -57,6 +61,7 @@ class Tiny:
     length: int = 40
     shard_size: str = "1GB"
     extra_files: dict[str, Any] = field(default_factory=dict)
+    continuation: int = 0
 
 
 def llama(**changes: Any) -> torch.nn.Module:
@@ -103,6 +108,16 @@ YARN = {
     "factor": 4.0,
     "original_max_position_embeddings": 32,
 }
+HYBRID = SIZES | {
+    "num_hidden_layers": 4,
+    "max_position_embeddings": 128,
+    "head_dim": 32,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 24,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_conv_kernel_dim": 4,
+}
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}
 
 TINY_MODELS: dict[str, Tiny] = {
@@ -145,6 +160,24 @@ TINY_MODELS: dict[str, Tiny] = {
             )
         ),
         dtype=torch.float16,
+    ),
+    "qwen3_5_dense": Tiny(
+        make=lambda: Qwen3_5ForCausalLM(Qwen3_5TextConfig(**HYBRID)),
+        dtype=torch.bfloat16,
+        continuation=16,
+    ),
+    "qwen3_5_moe": Tiny(
+        make=lambda: Qwen3_5MoeForCausalLM(
+            Qwen3_5MoeTextConfig(
+                **HYBRID,
+                num_experts=6,
+                num_experts_per_tok=2,
+                moe_intermediate_size=32,
+                shared_expert_intermediate_size=48,
+            )
+        ),
+        dtype=torch.bfloat16,
+        continuation=16,
     ),
     "bert_cls": Tiny(
         make=lambda: bert(hidden_act="gelu_new"),

@@ -128,6 +128,10 @@ def record_tiny(name: str, tiny) -> None:
     ids = torch.randint(0, model.config.vocab_size, (tiny.length,))
     answer = tiny.answer(model, ids[None])
     tensors = {"ids": ids.to(torch.int32), "answer": answer.contiguous()}
+    if tiny.continuation:
+        model.generation_config.eos_token_id = None
+        generated = model.generate(ids[None], max_new_tokens=tiny.continuation, do_sample=False)
+        tensors["continuation"] = generated[0, len(ids) :].to(torch.int32)
     save_file(tensors, folder / "expected.safetensors", metadata={"source": source()})
     print(name, tuple(answer.shape), float(answer.abs().max()))
 

@@ -29,6 +29,8 @@ class Form:
     gelu: str = "erf"
     pool: str = "mean_pool"
     has_head_norms: bool = False
+    is_hybrid: bool = False
+    """Whether a Gated DeltaNet and experts stand behind the attention; only with plain floats."""
 
 
 @dataclass
@@ -145,6 +147,8 @@ def decoder(form: Form) -> Graph:
         head_dim=HEAD_DIM, scale=HEAD_DIM**-0.5, window=form.window,
     )  # fmt: skip
     x = make.op("add1", "add", [x, make.linear("o", a, HIDDEN)], HIDDEN)
+    if form.is_hybrid:
+        x = hybrid_layer(make, x)
     h = make.norm("norm2", "rms_norm", x)
     gate, up = make.linear("gate", h, FEED_FORWARD), make.linear("up", h, FEED_FORWARD)
     h = make.op("silu_mul", "silu_mul", [gate, up], FEED_FORWARD)
@@ -152,6 +156,67 @@ def decoder(form: Form) -> Graph:
     x = make.op("select", "select_rows", [x], HIDDEN, rows="selected")
     x = make.norm("norm", "rms_norm", x, rows="selected")
     return make.graph("llama", "decoder", make.linear("head", x, VOCABULARY, rows="selected"))
+
+
+def hybrid_layer(make: GraphMaker, x: str) -> str:
+    """A Gated DeltaNet of 2 key heads of 24 and 4 value heads of 40, and a mixture of 6 experts."""
+    key_heads, value_heads, key_dim, value_dim, kernel = 2, 4, 24, 40, 4
+    values = value_heads * value_dim
+    width = 2 * key_heads * key_dim + values
+    h = make.op(
+        "delta_in", "zero_centred_norm", [x], HIDDEN, heads=1, head_dim=HIDDEN, epsilon=1e-6,
+        weights=(make.weight("delta_in.w", HIDDEN),),
+    )  # fmt: skip
+    mixed, b, a, both = (
+        make.linear(name, h, made)
+        for name, made in (
+            ("mixed", width), ("b", value_heads), ("a", value_heads), ("z_and_gate", 2 * values)
+        )
+    )  # fmt: skip
+    z, gate = (
+        make.op(
+            name, "head_slice", [both], values, heads=value_heads, head_dim=2 * value_dim,
+            first=first, count=value_dim,
+        )
+        for name, first in (("z", 0), ("gate_values", value_dim))
+    )  # fmt: skip
+    mixed = make.op(
+        "conv", "causal_conv", [mixed], width, layer=0, kernel=kernel,
+        weights=(make.weight("conv.w", width, 1, kernel, dtype="bf16"),),
+    )  # fmt: skip
+    o = make.op(
+        "delta", "delta_rule", [mixed, b, a], values, layer=0, key_heads=key_heads,
+        value_heads=value_heads, key_dim=key_dim, value_dim=value_dim, epsilon=1e-6,
+        weights=(make.weight("a_log", value_heads), make.weight("dt_bias", value_heads)),
+    )  # fmt: skip
+    o = make.op(
+        "delta_norm", "gated_norm", [o, z], values, heads=value_heads, head_dim=value_dim,
+        epsilon=1e-6, weights=(make.weight("delta_norm.w", value_dim),),
+    )  # fmt: skip
+    o = make.op("gated", "sigmoid_mul", [gate, o], values)
+    o = make.op("gated_heads", "sigmoid_mul", [b, o], values)
+    x = make.op("delta_add", "add", [x, make.linear("delta_out", o, HIDDEN)], HIDDEN)
+    count, inner = 6, 48
+    gates = make.op("gates", "top_k_gate", [make.linear("router", x, count)], count, top_k=2)
+    matrices = tuple(
+        make.weight(f"experts.{expert}.{part}", *shape, dtype=make.form.dtype)
+        for expert in range(count)
+        for part, shape in (
+            ("gate", (inner, HIDDEN)),
+            ("up", (inner, HIDDEN)),
+            ("down", (HIDDEN, inner)),
+        )
+    )
+    return make.op(
+        "experts",
+        "experts",
+        [x, gates],
+        HIDDEN,
+        weights=matrices,
+        experts=count,
+        inner=inner,
+        top_k=2,
+    )
 
 
 def encoder(form: Form) -> Graph:

@@ -44,8 +44,18 @@ DTYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q4_k", "q6_k")
 STEPS = ("prefill", "decode", "encode")
 CACHES = (("f32", "position_major"), ("f16", "head_major"))
 VARIANTS = (
-    Form(pairing="adjacent", window=7, gelu="tanh", pool="first_pool", has_head_norms=True),
-    *(Form(dtype=dtype, has_biases=dtype == "f16") for dtype in DTYPES),
+    Form(
+        pairing="adjacent",
+        window=7,
+        gelu="tanh",
+        pool="first_pool",
+        has_head_norms=True,
+        is_hybrid=True,
+    ),
+    *(
+        Form(dtype=dtype, has_biases=dtype == "f16", is_hybrid=dtype in ("f16", "bf16"))
+        for dtype in DTYPES
+    ),
     Form(dtype="q4_k", value_dtype="q6_k", has_biases=True),
 )
 """The first differs from the second in all that is not a type."""

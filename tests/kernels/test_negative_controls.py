@@ -9,6 +9,7 @@ import pytest
 from synthetic_graphs import Form, decoder
 
 from enginewright.evaluation.kernel_check import Checked, Crashed, TimedOut, Wrong
+from enginewright.model.op_table import RECURRENT
 from enginewright.plan import Capacity, Choice, Library, load_library, naive_plan, regroup
 from enginewright.settings import load_settings
 
@@ -22,6 +23,8 @@ CAUGHT = {
     "depends_on_company": "row_invariance",
     "depends_on_threads": "row_invariance",
     "drops_high_bits": "values",
+    "forgets_its_state": "values",
+    "goes_on_from_another_sequence": "values",
     "has_no_phase": "abi",
     "ignores_minima": "values",
     "ignores_weight": "values",
@@ -61,8 +64,9 @@ def checked(workshop, wrong_library):
 
     def check(name: str, seconds: float = 100.0):
         contract = wrong_library.named(name).contract
-        graph = decoder(Form(dtype=next(iter(contract.matrices), "f32")))
         kind = contract.pattern
+        dtype = next(iter(contract.matrices), "f32")
+        graph = decoder(Form(dtype=dtype, is_hybrid=kind in RECURRENT))
         op = next(op.id for op in graph.ops if op.kind == kind)
         plan = naive_plan(graph, wrong_library, 2, capacity=CAPACITY)
         choice = Choice(ops=(op,), kernel=name)

@@ -1,11 +1,12 @@
 """Plans: naive ones, their text, their edits and the rules that a plan can break."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from enginewright.errors import MachineError, PlanError
-from enginewright.model import Graph
+from enginewright.model import Graph, build_graph, read_checkpoint
 from enginewright.plan import (
     Allowed,
     CachePlan,
@@ -16,11 +17,13 @@ from enginewright.plan import (
     candidates_for,
     check_group,
     check_plan,
+    load_library,
     naive_plan,
     regroup,
     write_candidate,
 )
 from enginewright.plan.choices import replace_groups, with_settings
+from enginewright.settings import load_settings
 
 ALL = Allowed(
     features=frozenset({"avx2", "fma", "f16c"}), numerics=frozenset({"activations_q8", "cache_f16"})
@@ -47,6 +50,14 @@ def test_a_naive_plan_covers_every_op_once_and_is_legal_anywhere(model, request,
 def test_a_capacity_below_one_is_refused(llama, library):
     with pytest.raises(PlanError, match="at least 1"):
         naive_plan(llama, library, 2, capacity=Capacity(slots=0))
+
+
+def test_an_op_without_a_cuda_kernel_is_named():
+    folder = Path(__file__).resolve().parent.parent / "goldens/tiny/qwen3_5_dense"
+    graph = build_graph(read_checkpoint(folder))
+    with pytest.raises(PlanError, match="no kernel `naive_zero_centred_norm` on cuda") as error:
+        naive_plan(graph, load_library(load_settings().cuda_kernels), 1)
+    assert "for the CPU" in (error.value.hint or "")
 
 
 def test_a_context_ends_where_the_model_ends(llama, library):

@@ -11,6 +11,8 @@ from enginewright.model.checkpoint import Checkpoint
 from enginewright.model.families.bert import bert_graph
 from enginewright.model.families.llama import llama_graph
 from enginewright.model.families.llama_config import CONFIG_MODEL_TYPES, GGUF_ARCHITECTURES
+from enginewright.model.families.qwen3_5 import qwen3_5_graph
+from enginewright.model.families.qwen3_5_config import QWEN3_5_MODEL_TYPES
 from enginewright.model.graph import Graph
 
 Family = Callable[[Checkpoint], Graph]
@@ -20,6 +22,7 @@ GGUF_FAMILIES: dict[str, Family] = dict.fromkeys(GGUF_ARCHITECTURES, llama_graph
 
 CONFIG_FAMILIES: dict[str, Family] = {
     **dict.fromkeys(CONFIG_MODEL_TYPES, llama_graph),
+    **dict.fromkeys(QWEN3_5_MODEL_TYPES, qwen3_5_graph),
     "bert": bert_graph,
 }
 """By `model_type` of config.json."""

@@ -1,23 +1,37 @@
-"""`silu_mul`, `gelu`, `add`: value by value."""
+"""`silu_mul`, `sigmoid_mul`, `gelu`, `add`: value by value."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import erf
 
 from enginewright.model.graph import Op
-from enginewright.model.ops.step import Floats, Step
+from enginewright.model.ops.step import Doubles, Floats, Step
+
+
+def sigmoid(x: npt.NDArray[np.float64]) -> Doubles:
+    """1 / (1 + exp(−x))."""
+    # exp(−|x|) never overflows; both branches are the same function.
+    small = np.exp(-np.abs(x))
+    made: Doubles = np.where(x >= 0, 1.0, small) / (1.0 + small)
+    return made
 
 
 def silu_mul(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
     """y = gate / (1 + exp(−gate)) · up; all [rows, D]."""
     gate, up = (part.astype(np.float64) for part in inputs)
-    # exp(−|x|) never overflows; both branches are the same function.
-    small = np.exp(-np.abs(gate))
-    sigmoid = np.where(gate >= 0, 1.0, small) / (1.0 + small)
-    return [(gate * sigmoid * up).astype(np.float32)]
+    return [(gate * sigmoid(gate) * up).astype(np.float32)]
+
+
+def sigmoid_mul(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
+    """y = x / (1 + exp(−gate)); x, y [rows, D], gate [rows, G]: each of the G gates is for D / G
+    neighbouring values."""
+    gate, x = (part.astype(np.float64) for part in inputs)
+    opened = sigmoid(gate)[:, :, None] * x.reshape(*gate.shape, -1)
+    return [opened.reshape(x.shape).astype(np.float32)]
 
 
 def gelu(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:

@@ -22,3 +22,11 @@ def mean_pool(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -
 def first_pool(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
     """y [segments, D]: the first row of each segment of x [tokens, D]."""
     return [inputs[0][step.starts[:-1]]]
+
+
+def head_slice(op: Op, inputs: list[Floats], weights: list[Floats], step: Step) -> list[Floats]:
+    """The values `first .. first + count` of each head; x [rows, heads · head_dim],
+    y [rows, heads · count]."""
+    first, count = op.integer("first"), op.integer("count")
+    x = inputs[0].reshape(len(inputs[0]), op.integer("heads"), op.integer("head_dim"))
+    return [np.ascontiguousarray(x[:, :, first : first + count]).reshape(len(x), -1)]

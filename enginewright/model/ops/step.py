@@ -39,6 +39,8 @@ class Step:
     """Rows whose output is wanted, `[selected]`."""
     caches: dict[int, Cache] = field(default_factory=dict)
     """By layer; empty for encoders."""
+    states: dict[str, Floats] = field(default_factory=dict)
+    """What recurrent ops carry on, `[slots, …]` by op; written in place."""
 
     @property
     def segments(self) -> list[slice]:

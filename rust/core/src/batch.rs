@@ -13,6 +13,8 @@ pub struct StepLimits {
     pub slots: usize,
     pub context: usize,
     pub vocabulary: usize,
+    /// Whether slots carry states: rows of a sequence run once, in order.
+    pub is_recurrent: bool,
 }
 
 impl StepLimits {
@@ -25,20 +27,30 @@ impl StepLimits {
             slots: plan.cache.slots as usize,
             context: plan.context(graph),
             vocabulary: graph.dimensions.vocabulary as usize,
+            is_recurrent: graph.is_recurrent(),
         }
     }
 }
 
-/// Remembers which slots a batch names, without clearing between batches.
+/// Remembers which slots a batch names, without clearing between batches, and how far each slot is.
 #[derive(Debug)]
 pub struct SlotsSeen {
     last: Vec<u64>,
     batch: u64,
+    /// Positions that a slot holds.
+    held: Vec<u32>,
 }
 
 impl SlotsSeen {
     pub fn new(slots: usize) -> Self {
-        Self { last: vec![0; slots], batch: 0 }
+        Self { last: vec![0; slots], batch: 0, held: vec![0; slots] }
+    }
+
+    /// Takes `slot` for one that holds `positions`, though nothing of them was run: for timing only.
+    pub fn pretend_held(&mut self, slot: usize, positions: u32) {
+        if let Some(held) = self.held.get_mut(slot) {
+            *held = positions;
+        }
     }
 
     /// Whether `slot` is named for the first time in this batch.
@@ -88,10 +100,15 @@ pub fn check(batch: &Batch<'_>, limits: &StepLimits, seen: &mut SlotsSeen) -> Re
         let (selected, most) = (batch.selected_rows.len(), limits.selected);
         return refuse(format!("{selected} selected rows; the {:?} step takes at most {most}", batch.kind));
     }
-    match batch.selected_rows.iter().find(|&&row| row as usize >= rows) {
-        Some(row) => refuse(format!("selected row {row} of {rows} rows")),
-        None => Ok(()),
+    if let Some(row) = batch.selected_rows.iter().find(|&&row| row as usize >= rows) {
+        return refuse(format!("selected row {row} of {rows} rows"));
     }
+    // Only now: a batch that is refused leaves every slot where it was.
+    for end in &batch.starts[1..] {
+        let row = *end as usize - 1;
+        seen.held[batch.slots[row] as usize] = batch.positions[row] + 1;
+    }
+    Ok(())
 }
 
 fn refuse(reason: String) -> Result<(), EngineError> {
@@ -141,6 +158,14 @@ fn check_segment(
     if !seen.is_first(slot) {
         return refuse(format!("slot {slot} is named by more than one segment"));
     }
+    let held = seen.held[slot];
+    if limits.is_recurrent && positions[0] != 0 && positions[0] != held {
+        return refuse(format!(
+            "segment {index} starts at position {} of slot {slot}, which holds {held}; this model carries a state \
+             that cannot be rewound: go on at {held}, or start again at 0",
+            positions[0]
+        ));
+    }
     Ok(())
 }
 
@@ -148,7 +173,8 @@ fn check_segment(
 mod tests {
     use super::*;
 
-    const LIMITS: StepLimits = StepLimits { rows: 8, selected: 2, slots: 3, context: 16, vocabulary: 100 };
+    const LIMITS: StepLimits =
+        StepLimits { rows: 8, selected: 2, slots: 3, context: 16, vocabulary: 100, is_recurrent: false };
 
     /// Two sequences of three and two rows, in slots 2 and 0.
     struct Rows {
@@ -225,6 +251,32 @@ mod tests {
             assert!(error.contains(expected), "{error}, expected {expected}");
         }
         assert!(verdict(StepKind::Decode, |rows| rows.token_ids.clear()).unwrap_err().contains("0 rows"));
+    }
+
+    #[test]
+    fn a_slot_with_a_state_goes_on_or_starts_again_but_is_never_rewound() {
+        let limits = StepLimits { is_recurrent: true, ..LIMITS };
+        let mut seen = SlotsSeen::new(3);
+        let mut run = |from: u32, selected: &[u32]| {
+            let batch = Batch {
+                kind: StepKind::Prefill,
+                token_ids: &[1, 2],
+                positions: &[from, from + 1],
+                slots: &[1, 1],
+                starts: &[0, 2],
+                selected_rows: selected,
+            };
+            check(&batch, &limits, &mut seen).map_err(|error| error.to_string())
+        };
+        assert!(run(2, &[]).unwrap_err().contains("which holds 0"));
+        run(0, &[]).unwrap();
+        run(2, &[]).unwrap();
+        assert!(run(2, &[]).unwrap_err().contains("go on at 4, or start again at 0"));
+        assert!(run(6, &[]).unwrap_err().contains("cannot be rewound"));
+        assert!(run(4, &[7]).unwrap_err().contains("selected row 7"));
+        run(4, &[]).unwrap();
+        run(0, &[]).unwrap();
+        run(2, &[]).unwrap();
     }
 
     #[test]

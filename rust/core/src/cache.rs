@@ -1,4 +1,5 @@
-//! Where the keys and values of each layer lie in one region: the same on every device.
+//! Where what slots keep lies in one region: keys and values of each layer, and states of recurrent ops. The same on
+//! every device.
 
 use crate::arena::aligned;
 use crate::error::EngineError;
@@ -14,30 +15,57 @@ pub struct LayerCache {
     pub slot_bytes: usize,
 }
 
-/// The caches of all layers, and the bytes of the region that holds them.
+/// Offset and slot size of what one recurrent op carries on, in bytes; always float32.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpState {
+    pub op: String,
+    pub start: usize,
+    pub slot_bytes: usize,
+}
+
+/// Everything that slots keep, and the bytes of the region that holds it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SlotMemory {
+    pub layers: Vec<LayerCache>,
+    pub states: Vec<OpState>,
+    pub bytes: usize,
+}
+
+/// Places the caches of all layers and the states of all recurrent ops.
 ///
 /// # Errors
 /// [`EngineError::Memory`] if they do not fit the address space.
-pub fn place_caches(graph: &Graph, plan: &Plan) -> Result<(Vec<LayerCache>, usize), EngineError> {
-    let too_large = || EngineError::Memory {
+pub fn place_caches(graph: &Graph, plan: &Plan) -> Result<SlotMemory, EngineError> {
+    place(graph, plan).ok_or_else(|| EngineError::Memory {
         bytes: usize::MAX,
-        purpose: "the key and value cache".into(),
+        purpose: "the key and value cache and recurrent states".into(),
         hint: "plan fewer slots or a smaller capacity".into(),
-    };
-    let mut layers: Vec<LayerCache> = Vec::new();
-    let mut total: usize = 0;
-    for site in graph.ops.iter().filter_map(|op| op.cache_site()) {
-        if layers.iter().any(|layer| layer.layer == site.layer) {
-            continue;
+    })
+}
+
+fn place(graph: &Graph, plan: &Plan) -> Option<SlotMemory> {
+    let slots = usize::try_from(plan.cache.slots).ok()?;
+    let mut placed = SlotMemory::default();
+    for op in &graph.ops {
+        if let Some(site) = op.cache_site()
+            && !placed.layers.iter().any(|layer| layer.layer == site.layer)
+        {
+            let values = site.width.checked_mul(plan.cache.capacity)?;
+            let slot_bytes = slot_bytes(values.checked_mul(plan.cache.dtype.bytes())?)?;
+            let part = slot_bytes.checked_mul(slots)?;
+            let values = placed.bytes.checked_add(part)?;
+            placed.layers.push(LayerCache { layer: site.layer, keys: placed.bytes, values, slot_bytes });
+            placed.bytes = values.checked_add(part)?;
         }
-        let slot = site.width.checked_mul(plan.cache.capacity);
-        let slot = slot.and_then(|values| values.checked_mul(plan.cache.dtype.bytes()));
-        let slot_bytes =
-            slot.and_then(|bytes| usize::try_from(bytes).ok()).and_then(aligned).ok_or_else(too_large)?;
-        let part = slot_bytes.checked_mul(plan.cache.slots as usize).ok_or_else(too_large)?;
-        let values = total.checked_add(part).ok_or_else(too_large)?;
-        layers.push(LayerCache { layer: site.layer, keys: total, values, slot_bytes });
-        total = values.checked_add(part).ok_or_else(too_large)?;
+        if op.recurrence().is_some() {
+            let slot_bytes = slot_bytes(graph.state_values(op)?.checked_mul(4)?)?;
+            placed.states.push(OpState { op: op.id.clone(), start: placed.bytes, slot_bytes });
+            placed.bytes = placed.bytes.checked_add(slot_bytes.checked_mul(slots)?)?;
+        }
     }
-    Ok((layers, total))
+    Some(placed)
+}
+
+fn slot_bytes(bytes: u64) -> Option<usize> {
+    usize::try_from(bytes).ok().and_then(aligned)
 }

@@ -92,6 +92,9 @@ pub trait Engine: Executor {
     /// Threads in use, the caller's included.
     fn threads(&self) -> usize;
 
+    /// Takes `slot` for one that holds `positions`, though nothing of them was run: for timing only.
+    fn pretend_held(&mut self, slot: usize, positions: u32);
+
     /// Runs one step like [`Executor::step`], and adds each group's nanoseconds to `clock`, `[groups]`.
     ///
     /// # Errors

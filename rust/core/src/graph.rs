@@ -125,12 +125,20 @@ pub enum OpKind {
     RmsNorm { epsilon: f64 },
     LayerNorm { epsilon: f64 },
     HeadNorm { heads: u64, head_dim: u64, epsilon: f64 },
+    ZeroCentredNorm { heads: u64, head_dim: u64, epsilon: f64 },
+    GatedNorm { heads: u64, head_dim: u64, epsilon: f64 },
     Linear {},
+    HeadSlice { heads: u64, head_dim: u64, first: u64, count: u64 },
     Rope { heads: u64, head_dim: u64, rotary: u64, pairing: Pairing, magnitude: f64 },
     KvWrite { layer: u64, kv_heads: u64, head_dim: u64 },
     Attention { layer: u64, heads: u64, kv_heads: u64, head_dim: u64, scale: f64, window: u64 },
     SelfAttention { heads: u64, head_dim: u64, scale: f64 },
+    CausalConv { layer: u64, kernel: u64 },
+    DeltaRule { layer: u64, key_heads: u64, value_heads: u64, key_dim: u64, value_dim: u64, epsilon: f64 },
     SiluMul {},
+    SigmoidMul {},
+    TopKGate { top_k: u64 },
+    Experts { experts: u64, inner: u64, top_k: u64 },
     Gelu { form: GeluForm },
     Add {},
     SelectRows {},
@@ -222,7 +230,37 @@ impl Op {
     }
 }
 
+impl Op {
+    /// Layer and kind of what a recurrent op carries from row to row.
+    pub fn recurrence(&self) -> Option<(u64, &'static str)> {
+        match self.kind {
+            OpKind::CausalConv { layer, .. } => Some((layer, "causal_conv")),
+            OpKind::DeltaRule { layer, .. } => Some((layer, "delta_rule")),
+            _ => None,
+        }
+    }
+}
+
 impl Graph {
+    /// Whether a slot carries more than its cache: its rows run once, in order.
+    pub fn is_recurrent(&self) -> bool {
+        self.ops.iter().any(|op| op.recurrence().is_some())
+    }
+
+    /// Float32 values that a recurrent op carries on for each slot; `None` for other ops, or if they overflow.
+    pub fn state_values(&self, op: &Op) -> Option<u64> {
+        match op.kind {
+            OpKind::CausalConv { kernel, .. } => {
+                let width = self.buffers.get(op.inputs.first()?)?.width;
+                kernel.checked_sub(1)?.checked_mul(width)
+            }
+            OpKind::DeltaRule { value_heads, key_dim, value_dim, .. } => {
+                value_heads.checked_mul(key_dim)?.checked_mul(value_dim)
+            }
+            _ => None,
+        }
+    }
+
     /// Reads and checks `graph.json`.
     ///
     /// # Errors
@@ -251,7 +289,7 @@ impl Graph {
     /// Stored weights that are vectors: norm weights and biases. Kernels get them as float32, whatever their type.
     pub fn vectors(&self) -> HashSet<&str> {
         let vectors = self.ops.iter().flat_map(|op| match op.kind {
-            OpKind::Embed { .. } => &[][..],
+            OpKind::Embed { .. } | OpKind::Experts { .. } => &[][..],
             OpKind::Linear {} => op.weights.get(1..).unwrap_or_default(),
             _ => op.weights.as_slice(),
         });

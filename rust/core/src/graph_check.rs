@@ -130,6 +130,7 @@ fn check_ops(place: &Place<'_>, graph: &Graph) -> Result<(), EngineError> {
     let mut ids = HashSet::new();
     let mut written = HashSet::new();
     let mut cached = HashSet::new();
+    let mut carried = HashSet::new();
     for (index, op) in graph.ops.iter().enumerate() {
         if !ids.insert(op.id.as_str()) {
             return Err(place.invalid(format!("ops[{index}].id"), &op.id, "an id that no other op has"));
@@ -154,6 +155,7 @@ fn check_ops(place: &Place<'_>, graph: &Graph) -> Result<(), EngineError> {
             }
         }
         check_layer(place, graph, op, &mut cached)?;
+        check_recurrence(place, graph, op, &mut carried)?;
         if let Err((value, expected)) = crate::op_check::check(graph, op) {
             return Err(place.invalid(format!("ops.{}", op.id), value, expected));
         }
@@ -196,6 +198,30 @@ fn check_layer(
             ));
         }
         _ => {}
+    }
+    Ok(())
+}
+
+/// A decoder's layer carries one state of each kind.
+fn check_recurrence<'a>(
+    place: &Place<'_>,
+    graph: &Graph,
+    op: &'a Op,
+    carried: &mut HashSet<(u64, &'a str)>,
+) -> Result<(), EngineError> {
+    let Some((layer, kind)) = op.recurrence() else {
+        return Ok(());
+    };
+    let field = |part: &str| format!("ops.{}.{part}", op.id);
+    if graph.kind == ModelKind::Encoder {
+        return Err(place.invalid(field("kind"), kind, "none that carries a state: this is an encoder"));
+    }
+    if layer >= graph.dimensions.layers {
+        let expected = format!("below {}, the number of layers", graph.dimensions.layers);
+        return Err(place.invalid(field("attributes.layer"), layer, expected));
+    }
+    if !carried.insert((layer, kind)) {
+        return Err(place.invalid(field("attributes.layer"), layer, format!("one `{kind}` a layer")));
     }
     Ok(())
 }

@@ -138,6 +138,13 @@ impl StepCheck<'_> {
             let value = format!("layers {} and {}", first.layer, other.layer);
             return Err(self.place.invalid(field("ops"), value, "ops over the cache of one layer"));
         }
+        if ops().filter(|op| op.recurrence().is_some()).count() > 1 {
+            return Err(self.place.invalid(
+                field("ops"),
+                "several recurrent ops",
+                "one: a call has one state",
+            ));
+        }
         // The name becomes part of a path.
         if let Some(object) = &group.object
             && (object.is_empty() || !object.bytes().all(|byte| byte.is_ascii_alphanumeric()))

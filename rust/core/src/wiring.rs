@@ -2,7 +2,7 @@
 
 use crate::arena::{Live, Placement, place};
 use crate::error::EngineError;
-use crate::graph::{Graph, Rows};
+use crate::graph::{Graph, OpKind, Rows};
 use crate::plan::{Group, Step};
 use std::collections::{HashMap, HashSet};
 
@@ -22,6 +22,8 @@ pub struct Wiring<'a> {
     pub weights: Vec<(&'a str, &'a str)>,
     /// Layer whose cache the group touches.
     pub layer: Option<u64>,
+    /// Op whose state the group carries on.
+    pub state: Option<&'a str>,
     /// Whether the group makes selected rows only, and has nothing to do without any.
     pub only_selected: bool,
 }
@@ -54,10 +56,12 @@ pub fn wire<'a>(graph: &'a Graph, step: &'a Step) -> Result<Vec<Wiring<'a>>, Eng
         let names = group.graph_ops(graph).flat_map(|op| &op.weights);
         let weights: Vec<(&str, &str)> =
             names.zip(&group.layouts).map(|(name, layout)| (name.as_str(), layout.as_str())).collect();
+        // Theirs are handed over in a table of any length.
+        let has_experts = group.graph_ops(graph).any(|op| matches!(op.kind, OpKind::Experts { .. }));
         let most = [
             ("inputs", inputs.len(), MAX_BUFFERS),
             ("outputs", outputs.len(), MAX_BUFFERS),
-            ("weights", weights.len(), MAX_WEIGHTS),
+            ("weights", if has_experts { 0 } else { weights.len() }, MAX_WEIGHTS),
         ];
         if let Some((what, count, limit)) = most.into_iter().find(|&(_, count, limit)| count > limit) {
             return Err(EngineError::Kernel {
@@ -71,7 +75,8 @@ pub fn wire<'a>(graph: &'a Graph, step: &'a Step) -> Result<Vec<Wiring<'a>>, Eng
                 .iter()
                 .all(|name| graph.buffers.get(*name).is_some_and(|buffer| buffer.rows == Rows::Selected));
         let layer = group.graph_ops(graph).find_map(|op| op.cache_site()).map(|site| site.layer);
-        wirings.push(Wiring { group, inputs, outputs, weights, layer, only_selected });
+        let state = group.graph_ops(graph).find(|op| op.recurrence().is_some()).map(|op| op.id.as_str());
+        wirings.push(Wiring { group, inputs, outputs, weights, layer, state, only_selected });
     }
     Ok(wirings)
 }

@@ -9,7 +9,7 @@ use crate::pool::{Pool, PoolOptions};
 use crate::processor;
 use crate::program::{Layout, Places, Program};
 use enginewright_core::batch::{SlotsSeen, StepLimits, check};
-use enginewright_core::cache::{LayerCache, place_caches};
+use enginewright_core::cache::{LayerCache, OpState, place_caches};
 use enginewright_core::error::EngineError;
 use enginewright_core::executor::{Batch, Engine, Executor, Limits, StepKind};
 use enginewright_core::graph::Graph;
@@ -76,9 +76,16 @@ impl CpuExecutor {
         let cores = cores::allowed();
         let threads = options.threads.unwrap_or(plan.threads).clamp(1, 1024);
         let packed = Packed::prepare(&graph, &plan, &kernels, &checkpoint, threads.min(cores.len().max(1)))?;
-        let (caches, cache_bytes) = place_caches(&graph, &plan)?;
-        let mut cache_memory = Region::reserve(cache_bytes, Pages::Sparse, "the key and value cache")?;
-        let caches = cache_pointers(cache_memory.start(), &caches, &plan);
+        let kept = place_caches(&graph, &plan)?;
+        let purpose = "the key and value cache and recurrent states";
+        let mut cache_memory = Region::reserve(kept.bytes, Pages::Sparse, purpose)?;
+        let caches = cache_pointers(cache_memory.start(), &kept.layers, &plan);
+        let start = cache_memory.start();
+        let state = |place: &OpState| abi::State {
+            start: start.wrapping_add(place.start),
+            slot_bytes: place.slot_bytes,
+        };
+        let states = kept.states.iter().map(|place| (place.op.clone(), state(place))).collect();
         let mut layouts = Vec::new();
         for (kind, step) in &plan.steps {
             layouts.push((*kind, Layout::plan(&graph, step, &kernels, threads)?));
@@ -93,6 +100,7 @@ impl CpuExecutor {
             scratch: scratch.start(),
             packed: &packed,
             caches: &caches,
+            states: &states,
             threads: threads as u32,
         };
         let mut steps = BTreeMap::new();
@@ -170,6 +178,10 @@ impl Engine for CpuExecutor {
 
     fn threads(&self) -> usize {
         self.pool.threads()
+    }
+
+    fn pretend_held(&mut self, slot: usize, positions: u32) {
+        self.seen.pretend_held(slot, positions);
     }
 
     fn step_timed(&mut self, batch: &Batch<'_>, clock: &[AtomicU64]) -> Result<&[f32], EngineError> {

@@ -27,6 +27,8 @@ pub struct Places<'a> {
     pub scratch: *mut u8,
     pub packed: &'a Packed,
     pub caches: &'a BTreeMap<u64, abi::Cache>,
+    /// By recurrent op.
+    pub states: &'a BTreeMap<String, abi::State>,
     pub threads: u32,
 }
 
@@ -48,6 +50,8 @@ pub struct Program {
     tickets: Box<[AtomicU32]>,
     /// What all calls point to; boxed, so that it stays where it is.
     step: Box<abi::Step>,
+    /// The weight tables that calls point to.
+    _tables: Vec<Box<[*const u8]>>,
     pub output: *const f32,
     pub groups: usize,
 }
@@ -109,11 +113,13 @@ impl<'a> Layout<'a> {
         let phases: u32 = self.groups.iter().map(|(_, kernel)| kernel.phases).sum();
         let tickets: Box<[AtomicU32]> = (0..phases).map(|_| AtomicU32::new(0)).collect();
         let mut entries = Vec::with_capacity(phases as usize);
+        let mut tables = Vec::with_capacity(self.groups.len());
         for (group, (wiring, kernel)) in self.groups.iter().enumerate() {
+            let table = weight_table(wiring, places)?;
             for phase in 0..kernel.phases {
                 let ticket = &raw const tickets[entries.len()];
                 entries.push(Entry {
-                    call: self.call(wiring, places, &raw mut *step, ticket)?,
+                    call: self.call(wiring, places, &table, &raw mut *step, ticket)?,
                     run: kernel.table.run,
                     phase,
                     group,
@@ -121,9 +127,10 @@ impl<'a> Layout<'a> {
                     is_last_phase: phase + 1 == kernel.phases,
                 });
             }
+            tables.push(table);
         }
         let output = self.buffer(&graph.output, places).cast_const();
-        Ok(Program { entries, tickets, step, output, groups: self.groups.len() })
+        Ok(Program { entries, tickets, step, _tables: tables, output, groups: self.groups.len() })
     }
 
     fn buffer(&self, name: &str, places: &Places<'_>) -> *mut f32 {
@@ -135,6 +142,7 @@ impl<'a> Layout<'a> {
         &self,
         wiring: &Wiring<'_>,
         places: &Places<'_>,
+        table: &[*const u8],
         step: *const abi::Step,
         ticket: *const AtomicU32,
     ) -> Result<abi::Call, EngineError> {
@@ -145,6 +153,8 @@ impl<'a> Layout<'a> {
             outputs: [null_mut(); abi::MAX_BUFFERS],
             weights: [std::ptr::null(); abi::MAX_WEIGHTS],
             cache: abi::Cache { keys: null_mut(), values: null_mut(), slot_bytes: 0, capacity: 0 },
+            table: table.as_ptr(),
+            state: abi::State { start: null_mut(), slot_bytes: 0 },
             scratch: places.scratch,
             ticket,
         };
@@ -154,15 +164,18 @@ impl<'a> Layout<'a> {
         for (slot, name) in call.outputs.iter_mut().zip(&wiring.outputs) {
             *slot = self.buffer(name, places);
         }
-        for (slot, (name, layout)) in call.weights.iter_mut().zip(&wiring.weights) {
-            let address = places.packed.address(name, layout);
-            *slot = address
-                .ok_or_else(|| broken(wiring.group, format!("{name} was not packed. This is a bug")))?;
+        for (slot, address) in call.weights.iter_mut().zip(table) {
+            *slot = *address;
         }
         if let Some(layer) = wiring.layer {
             let cache = places.caches.get(&layer);
             call.cache = *cache
                 .ok_or_else(|| broken(wiring.group, format!("layer {layer} has no cache. This is a bug")))?;
+        }
+        if let Some(op) = wiring.state {
+            let state = places.states.get(op);
+            call.state =
+                *state.ok_or_else(|| broken(wiring.group, format!("{op} has no state. This is a bug")))?;
         }
         Ok(call)
     }
@@ -201,6 +214,15 @@ impl Program {
             }
         }
     }
+}
+
+/// Every weight of a group, in order.
+fn weight_table(wiring: &Wiring<'_>, places: &Places<'_>) -> Result<Box<[*const u8]>, EngineError> {
+    let found = wiring.weights.iter().map(|(name, layout)| {
+        let address = places.packed.address(name, layout);
+        address.ok_or_else(|| broken(wiring.group, format!("{name} was not packed. This is a bug")))
+    });
+    found.collect()
 }
 
 fn broken(group: &Group, reason: String) -> EngineError {

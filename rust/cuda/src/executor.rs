@@ -11,7 +11,7 @@ use enginewright_core::batch::{SlotsSeen, StepLimits, check};
 use enginewright_core::cache::place_caches;
 use enginewright_core::error::EngineError;
 use enginewright_core::executor::{Batch, Engine, Executor, Limits, StepKind};
-use enginewright_core::graph::{Graph, Rows};
+use enginewright_core::graph::{Graph, Op, OpKind, Rows};
 use enginewright_core::plan::{Plan, STORED};
 use enginewright_core::weights::Checkpoint;
 use enginewright_core::wiring::{Wiring, place_buffers, wire};
@@ -43,15 +43,17 @@ impl CudaExecutor {
     pub fn load(engine: &Path, checkpoint: &Path) -> Result<Self, EngineError> {
         let graph = Graph::load(&engine.join("graph.json"))?;
         let plan = Plan::load(&engine.join("plan.json"), &graph)?;
+        refuse_unserved(&graph)?;
         let checkpoint = Checkpoint::open(checkpoint, &graph)?;
         let device = Device::open(0)?;
         device.require(&plan.requires)?;
         let kernels = load_kernels(&plan, &engine.join("kernels"))?;
         let mut memory = Vec::new();
         let weights = load_weights(&graph, &plan, &kernels, &checkpoint, &device, &mut memory)?;
-        let (layers, cache_bytes) = place_caches(&graph, &plan)?;
-        let cache = DeviceMemory::zeroed(cache_bytes, "the key and value cache")?;
-        let caches: BTreeMap<u64, abi::Cache> = layers
+        let kept = place_caches(&graph, &plan)?;
+        let cache = DeviceMemory::zeroed(kept.bytes, "the key and value cache")?;
+        let caches: BTreeMap<u64, abi::Cache> = kept
+            .layers
             .iter()
             .map(|layer| {
                 let place = abi::Cache {
@@ -177,6 +179,10 @@ impl Engine for CudaExecutor {
         1
     }
 
+    fn pretend_held(&mut self, slot: usize, positions: u32) {
+        self.seen.pretend_held(slot, positions);
+    }
+
     /// The groups are launched one by one with events between them: the step takes longer than its graph does.
     fn step_timed(&mut self, batch: &Batch<'_>, clock: &[AtomicU64]) -> Result<&[f32], EngineError> {
         let bucket = self.prepare(batch)?;
@@ -290,6 +296,21 @@ impl StepRows {
         unsafe { result::memcpy_htod_async(self.memory.at(0), &staged[..end], device.stream()) }
             .map_err(failed("cuMemcpyHtoDAsync"))
     }
+}
+
+/// Recurrent ops and experts have no kernels here yet, and calls have no place for their states and tables.
+fn refuse_unserved(graph: &Graph) -> Result<(), EngineError> {
+    let is_unserved = |op: &&Op| op.recurrence().is_some() || matches!(op.kind, OpKind::Experts { .. });
+    let Some(op) = graph.ops.iter().find(is_unserved) else {
+        return Ok(());
+    };
+    Err(EngineError::Invalid {
+        path: "graph.json".into(),
+        field: format!("ops.{}.kind", op.id),
+        value: op.recurrence().map_or("experts", |(_, kind)| kind).into(),
+        expected: "an op that the CUDA executor runs; it has no recurrent states and no experts yet".into(),
+        hint: "build this model for the CPU".into(),
+    })
 }
 
 fn load_kernels(plan: &Plan, folder: &Path) -> Result<HashMap<String, Kernel>, EngineError> {
@@ -442,5 +463,38 @@ fn rows_of(graph: &Graph, wiring: &Wiring<'_>) -> RowsOf {
         Some(Rows::Selected) => RowsOf::Selected,
         Some(Rows::Segments) => RowsOf::Segments,
         Some(Rows::Tokens) | None => RowsOf::Tokens,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRAPH: &str = r#"{
+      "format": "enginewright.graph/1", "name": "tiny", "family": "qwen3_5", "kind": "decoder",
+      "dimensions": {"hidden": 8, "layers": 1, "heads": 1, "kv_heads": 1, "head_dim": 8, "feed_forward": 8,
+                     "vocabulary": 16, "context": 64},
+      "files": [{"path": "tiny.bin", "bytes": 608, "sha256": ""}],
+      "weights": {"table": {"file": 0, "offset": 0, "bytes": 512, "dtype": "f32", "shape": [16, 8]},
+                  "filter": {"file": 0, "offset": 512, "bytes": 96, "dtype": "f32", "shape": [8, 1, 3]}},
+      "buffers": {"x": {"rows": "tokens", "width": 8}, "y": {"rows": "tokens", "width": 8},
+                  "s": {"rows": "selected", "width": 8}, "logits": {"rows": "selected", "width": 16}},
+      "ops": [
+        {"id": "embed", "kind": "embed", "inputs": [], "outputs": ["x"], "weights": ["table"],
+         "attributes": {"tables": ["token"], "position_offset": 0}},
+        {"id": "L0.conv", "kind": "causal_conv", "inputs": ["x"], "outputs": ["y"], "weights": ["filter"],
+         "attributes": {"layer": 0, "kernel": 3}},
+        {"id": "select", "kind": "select_rows", "inputs": ["y"], "outputs": ["s"]},
+        {"id": "head", "kind": "linear", "inputs": ["s"], "outputs": ["logits"], "weights": ["table"]}
+      ],
+      "output": "logits"
+    }"#;
+
+    #[test]
+    fn ops_that_carry_a_state_are_refused_by_name() {
+        let graph = Graph::from_text("graph.json", GRAPH).unwrap();
+        let error = refuse_unserved(&graph).unwrap_err().to_string();
+        assert!(error.contains("`ops.L0.conv.kind` is causal_conv"), "{error}");
+        assert!(error.contains("hint: build this model for the CPU"), "{error}");
     }
 }

@@ -82,6 +82,12 @@ fn decode_all(arguments: &Arguments, input: &Input, executor: &mut dyn Engine) -
     }
     let chunk = arguments.chunk.unwrap_or(limits.prefill_selected);
     anyhow::ensure!(chunk > 0, "--chunk must be positive");
+    anyhow::ensure!(
+        chunk <= limits.prefill_selected || !executor.graph().is_recurrent(),
+        "--chunk {chunk} is above {}, the rows that a prefill step selects; expected no more, since this model carries \
+         a state and its rows run once\nhint: leave --chunk out",
+        limits.prefill_selected
+    );
     let mut file = TensorFile::create(&arguments.output, &shapes)?;
     for (index, (ids, &first)) in input.sequences.iter().zip(&from).enumerate() {
         let mut walk = Walk { executor, file: &mut file, ids, first, index };
