@@ -10,7 +10,7 @@ from enginewright.swarm.agents.grounds import Grounds
 from enginewright.swarm.agents.home_kernels import keep_winning_kernels
 from enginewright.swarm.device_lock import DeviceLock
 from enginewright.swarm.loop import Options, build_engine_for
-from enginewright.swarm.run_state import SEARCH, RunState
+from enginewright.swarm.run_state import NAIVE, SEARCH, RunState
 from enginewright.target import choose_agents
 from enginewright.variation.agents.patience import Patience
 from enginewright.variation.agents.redaction import Redactor
@@ -107,6 +107,12 @@ class CoderPlace(Place):
 
     def endings(self, run):
         return [held["ended"] for held in self.told_kinds(run, "conversation")]
+
+    def searched(self, run):
+        """The naive candidate and those of the search: not the sentinels, not the shortlist's."""
+        state = self.state(run)
+        trials = [trial for stage in (NAIVE, SEARCH) for trial in state.trials(stage)]
+        return [state.candidate(trial.candidate) for trial in trials]
 
     def lineage(self, run):
         """What was proposed by whom from what, and how it ended, without the run's own names."""

@@ -40,7 +40,7 @@ class Account:
 
     def __post_init__(self) -> None:
         limits, prices = self.agent.limits, self.agent.prices
-        if self.agent.provider == "recorded":
+        if self._is_replay:
             # Nothing is sent, so nothing is spent.
             limits = limits.model_copy(update={"tokens": 1 << 62, "money": None})
             prices = None
@@ -76,18 +76,22 @@ class Account:
     def _asking(self, request: Request, reserved: Reserved) -> None:
         key = (request.conversation, request.turn)
         self._attempts[key] = self._attempts.get(key, 0) + 1
+        most = Spent() if self._is_replay else reserved.spent
         self.state.archive.note(
             self.state.run,
             "asking",
             {
                 **self._place(request),
-                "input_tokens": reserved.spent.input_tokens,
-                "output_tokens": reserved.spent.output_tokens,
-                "money": reserved.spent.money,
+                "input_tokens": most.input_tokens,
+                "output_tokens": most.output_tokens,
+                "money": most.money,
             },
         )
 
     def _asked(self, request: Request, outcome: Reply | Failure, cost: Spent) -> None:
+        if self._is_replay:
+            # The usage is the recording's: it was paid for when it was recorded.
+            cost = self.purse.spent = Spent()
         place = self._place(request)
         exchange = exchange_json(
             request,
@@ -113,6 +117,10 @@ class Account:
             spent_tokens=self.purse.spent.tokens,
             spent_money=self.purse.spent.money,
         )
+
+    @property
+    def _is_replay(self) -> bool:
+        return self.agent.provider == "recorded"
 
     def _place(self, request: Request) -> dict[str, Any]:
         key = (request.conversation, request.turn)

@@ -125,14 +125,15 @@ class Coding:
         return lay_out(self._grounds, root)
 
     def _fruitless(self) -> int:
-        """Conversations since the last submission, in rounds."""
+        """Rounds' worth of conversations since the last that handed something in."""
         state = self._grounds.state
+        bore: set[int] = set()
         count = 0
         for event in state.archive.events(state.run):
             if event.details.get("agent") == self.title and event.kind == "submitted":
-                count = 0
+                bore.add(event.details["conversation"])
             elif event.kind == "conversation" and self._is_mine(event.details):
-                count += 1
+                count = 0 if event.details["conversation"] in bore else count + 1
         return count // self._account.agent.limits.concurrent
 
     def _is_mine(self, details: dict[str, Any]) -> bool:

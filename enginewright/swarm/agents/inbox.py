@@ -87,7 +87,10 @@ def waiting(state: RunState, agent: str) -> list[HandedIn]:
         for event in state.archive.events(state.run)
         if event.kind == "turned_away" or (event.kind == "taken" and event.details["plan"] in tried)
     }
-    return [held for held in handed_in(state) if held.agent == agent and held.digest not in settled]
+    found = [
+        held for held in handed_in(state) if held.agent == agent and held.digest not in settled
+    ]
+    return sorted(found, key=lambda held: held.conversation)
 
 
 def submission(state: RunState, held: HandedIn) -> Submission:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from enginewright.plan import Plan
 from enginewright.swarm.proposer import Proposal, Proposer
-from enginewright.swarm.run_state import RunState
+from enginewright.swarm.run_state import SEARCH, RunState
 from enginewright.swarm.workbench import Finding, Say
 
 TUNER = "tuner"
@@ -60,10 +60,9 @@ class Team:
 
     def _turns(self) -> list[str]:
         counts = dict.fromkeys(self._members, 0)
-        for candidate in self._state.archive.candidates(self._state.run):
-            if candidate.parent is None:
-                continue
-            name = author_of(candidate.tactic)
+        for trial in self._state.trials(SEARCH):
+            # Sentinels and the shortlist's engines are nobody's turn.
+            name = author_of(self._state.candidate(trial.candidate).tactic)
             if name in counts:
                 counts[name] += 1
         return sorted(counts, key=lambda name: counts[name])
