@@ -31,6 +31,7 @@ def bench(
     # Imported when asked for: together they take seconds.
     from enginewright.evaluation.judge_settings import JudgeSettings
     from enginewright.swarm.judging import Judging
+    from enginewright.swarm.sentinel_outcomes import false_promotion
     from enginewright.swarm.subject import read_subject
 
     archive = open_archive()
@@ -67,6 +68,7 @@ def bench(
         "speedup": found.speedup,
         "floor_share": found.floor_share,
         "acceptance": found.acceptance,
+        "false_promotion": false_promotion(archive).to_json(),
         "wrong": found.wrong,
         "confirmation": {"blocks": found.blocks, "disturbed_blocks": found.disturbed_blocks},
     }

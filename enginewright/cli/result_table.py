@@ -7,6 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from enginewright.swarm.sentinel_outcomes import false_promotion_words
+
 ROWS = (
     "decode_tokens_per_s",
     "prefill_tokens_per_s",
@@ -48,6 +50,9 @@ def print_comparison(result: dict[str, Any]) -> None:
         f"engine ({speed['low']:.2f} to {speed['high']:.2f}); "
         f"{_percent(result['floor_share'])} of this machine's floor",
         soft_wrap=True,
+    )
+    console.print(
+        f"false promotions: {false_promotion_words(result['false_promotion'])}", soft_wrap=True
     )
     if result["acceptance"]:
         console.print(_criteria(result["acceptance"]))
@@ -97,16 +102,9 @@ def _print_judge(console: Console, result: dict[str, Any]) -> None:
     sentinels = result.get("sentinels", [])
     told = [held for held in sentinels if held["as_expected"] is not None]
     wrong = [held["kind"] for held in told if not held["as_expected"]]
-    found = result.get("false_promotion")
     if told:
         mark = f"[red]{', '.join(wrong)} judged wrongly[/red]" if wrong else "all judged rightly"
         console.print(f"sentinels: {len(told)} of known verdict, {mark}", soft_wrap=True)
-    if found is not None and found["clones"]:
-        console.print(
-            f"false promotions: {found['promoted']} of {found['clones']} clones in this archive "
-            f"(95 %: {100 * found['low']:.0f} to {100 * found['high']:.0f} %)",
-            soft_wrap=True,
-        )
 
 
 def _print_shortlist(console: Console, shortlist: dict[str, Any] | None) -> None:

@@ -92,9 +92,13 @@ def calibration_of(log_ratios: list[float], looks: Looks, *, disturbed: int = 0)
 
 
 def detectable_effect(sd: float, looks: Looks) -> float:
-    """Smallest speed-up seen with 90 % power at the last look, by the normal approximation."""
+    """Smallest speed-up seen with 90 % power at the last look: by the bound of Student's t over
+    batches of blocks, or by the normal approximation without batches."""
     # At the rate of that look alone: what the looks before it see comes on top.
-    reach = stats.norm.isf(looks.alphas[-1]) + stats.norm.isf(1.0 - POWER)
+    bound = stats.norm.isf(looks.alphas[-1])
+    if looks.batch_blocks > 1:
+        bound = stats.t.isf(looks.alphas[-1], looks.blocks[-1] // looks.batch_blocks - 1)
+    reach = bound + stats.norm.isf(1.0 - POWER)
     return math.expm1(float(reach) * sd / math.sqrt(looks.blocks[-1]))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, get_args
 
-from enginewright.evaluation.statistics import Looks
+from enginewright.evaluation.statistics import IntervalName, Looks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +14,8 @@ class JudgeSettings:
 
     looks: Looks = field(default_factory=Looks)
     """When it may be decided, and at which error rates."""
+    interval: IntervalName = "hierarchical/1"
+    """What makes the interval of the speed-up."""
     smallest_effect: float = 0.005
     """Speed-up below which a candidate is not worth keeping: 0.005 is half a per cent."""
     guard_slowdown: float = 0.05
@@ -54,6 +56,10 @@ class JudgeSettings:
     """Longest time of one request."""
 
     def __post_init__(self) -> None:
+        if self.interval not in get_args(IntervalName):
+            raise ValueError(
+                f"interval is {self.interval!r}; expected one of {get_args(IntervalName)}"
+            )
         if not 0.0 < self.smallest_effect < 1.0 or not 0.0 < self.guard_slowdown < 1.0:
             raise ValueError("smallest_effect and guard_slowdown lie between 0 and 1")
         if self.audit_tokens < 1 or self.together_tokens < 1 or self.repeated_blocks < 0:
@@ -68,13 +74,19 @@ def settings_to_json(settings: JudgeSettings) -> dict[str, Any]:
 
 
 def settings_from_json(held: dict[str, Any]) -> JudgeSettings:
-    """The rules that `settings_to_json` wrote.
+    """The rules that `settings_to_json` wrote. Rules that older evidence does not name are those
+    of its time, not today's.
 
     Raises: KeyError, TypeError, ValueError if a rule is missing, unknown or impossible.
     """
-    rules = dict(held)
-    looks = Looks(**_with_tuples(rules.pop("looks")))
+    rules = {**_OLD_RULES, **held}
+    looks = Looks(**{**_OLD_LOOKS, **_with_tuples(rules.pop("looks"))})
     return JudgeSettings(looks=looks, **_with_tuples(rules))
+
+
+_OLD_RULES = {"interval": "blocks/1"}
+_OLD_LOOKS = {"batch_blocks": 1}
+"""How trials were decided before there were such rules."""
 
 
 def _with_tuples(held: dict[str, Any]) -> dict[str, Any]:

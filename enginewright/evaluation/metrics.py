@@ -39,6 +39,25 @@ def scenario_metrics(scenario: Scenario, answers: Sequence[Answer]) -> dict[str,
     return values
 
 
+def request_logs(metric: str, answers: Sequence[Answer]) -> dict[int, float] | None:
+    """By id of the request, logarithm of a metric whose figure for the scenario is the geometric
+    mean; None for other metrics, and where a request has none."""
+    values: dict[int, float | None]
+    match metric:
+        case "request_ms":
+            values = {held.id: held.ended - held.sent for held in answers}
+        case "ttft_ms" | "prefill_tokens_per_s":
+            values = {held.id: held.chunk_times[0] - held.sent for held in answers}
+            if metric != "ttft_ms":
+                values = {number: 1.0 / held for number, held in values.items() if held}
+        case "decode_tokens_per_s":
+            values = {held.id: decode_tokens_per_s(held) for held in answers}
+        case _:
+            return None
+    logs = {number: math.log(held) for number, held in values.items() if held is not None}
+    return logs if logs and len(logs) == len(answers) else None
+
+
 def decode_tokens_per_s(answer: Answer) -> float | None:
     """Speed after the first chunk; None if all tokens came in one."""
     if len(answer.chunk_times) < 2:

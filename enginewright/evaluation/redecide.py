@@ -18,6 +18,7 @@ from enginewright.evaluation.closeness import LengthReport, check_closeness
 from enginewright.evaluation.contention import Contention
 from enginewright.evaluation.floors import Floor
 from enginewright.evaluation.gates import check_client, check_physics
+from enginewright.evaluation.hierarchical import Samples, block_samples, interval_of
 from enginewright.evaluation.judge_settings import settings_from_json
 from enginewright.evaluation.load_records import Answer
 from enginewright.evaluation.metrics import pass_metrics, speedup_log
@@ -67,6 +68,7 @@ def redecide(evidence: dict[str, Any]) -> Redecision:
     if arms["champion"]["fingerprint"] == arms["candidate"]["fingerprint"]:
         return Redecision(verdict="void: same_engine", from_samples=True, speedup=None)
     ratios: list[float] = []
+    samples: list[Samples] = []
     by_scenario: list[dict[str, float]] = []
     metrics: list[dict[str, dict[str, float]]] = []
     contended = 0
@@ -93,10 +95,12 @@ def redecide(evidence: dict[str, Any]) -> Redecision:
         metrics.append(found)
         by_scenario.append(logs)
         ratios.append(sum(logs.values()) / len(logs))
+        samples.append(block_samples(frame.target, passes, logs))
         decision = decide(
             ratios,
             frame.settings.looks,
             smallest_effect=math.log1p(frame.settings.smallest_effect),
+            interval=interval_of(frame.settings.interval, samples),
         )
         if decision != "go_on":
             break

@@ -154,7 +154,13 @@ def _mutations(true: Judge) -> dict[str, Judge]:
         "any effect": replace(true, settings=replace(loose, smallest_effect=1e-9)),
         "three blocks are enough": replace(
             true,
-            settings=replace(loose, looks=replace(loose.looks, blocks=(3,), alphas=(0.2,))),
+            settings=replace(
+                loose,
+                looks=replace(loose.looks, blocks=(3,), alphas=(0.2,), batch_blocks=1),
+            ),
+        ),
+        "neighbours bear each other out": replace(
+            true, settings=replace(loose, looks=replace(loose.looks, batch_blocks=1))
         ),
         "a leap of nothing": replace(
             true, settings=replace(loose, looks=replace(loose.looks, overwhelming=0.0))

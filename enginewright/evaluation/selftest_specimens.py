@@ -193,6 +193,8 @@ def specimens_of(engine: Path) -> list[Specimen]:
                 log_ratios=tuple(0.001 + 1e-5 * (-1) ** block for block in range(14))),
         replace(honest, name="lucky for three blocks", caught_by="statistics",
                 log_ratios=(0.01, 0.012, 0.011, *(-0.01 for _ in range(11)))),
+        replace(honest, name="drifting upwards", caught_by="statistics",
+                log_ratios=(0.004, 0.004, 0.03, 0.03, 0.06, 0.06)),
         answers_of("texts that are not the tokens'", "texts", text="a better answer"),
         passes("timed by a busy load generator", "client", load_share=0.9),
         replace(honest, name="another distribution", caught_by="closeness",

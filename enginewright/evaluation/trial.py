@@ -42,6 +42,7 @@ from enginewright.evaluation.gates import (
     check_texts,
     check_together,
 )
+from enginewright.evaluation.hierarchical import Samples, block_samples, interval_of
 from enginewright.evaluation.judge_settings import JudgeSettings
 from enginewright.evaluation.load_generator import LoadGenerator
 from enginewright.evaluation.metrics import pass_metrics, speedup_log
@@ -49,7 +50,7 @@ from enginewright.evaluation.oracle import Oracle
 from enginewright.evaluation.passes import Arm, Pass, is_disturbed, rounds_for, run_pass
 from enginewright.evaluation.prompts import PromptSource
 from enginewright.evaluation.running_server import ServerFailed
-from enginewright.evaluation.statistics import decide, estimate
+from enginewright.evaluation.statistics import Interval, decide, estimate
 from enginewright.evaluation.verdict import (
     Comparison,
     Kept,
@@ -118,6 +119,7 @@ class _Block:
     champion_metrics: dict[str, float]
     candidate_metrics: dict[str, float]
     by_scenario: dict[str, float]
+    samples: Samples
 
     @property
     def log_ratio(self) -> float:
@@ -263,7 +265,13 @@ class _Trial:
         }
         self._blocks.append(
             _Block(
-                workload, passes["champion"], passes["candidate"], champion, candidate, by_scenario
+                workload,
+                passes["champion"],
+                passes["candidate"],
+                champion,
+                candidate,
+                by_scenario,
+                block_samples(target, passes, by_scenario),
             )
         )
         if len(self._blocks) == 1:
@@ -276,7 +284,9 @@ class _Trial:
         settings = self._job.settings
         ratios = [block.log_ratio for block in self._blocks]
         smallest = math.log1p(settings.smallest_effect)
-        decision = decide(ratios, settings.looks, smallest_effect=smallest)
+        decision = decide(
+            ratios, settings.looks, smallest_effect=smallest, interval=self._interval()
+        )
         if decision == "go_on":
             return
         comparison = self._comparison()
@@ -300,9 +310,12 @@ class _Trial:
             )
         )
 
+    def _interval(self) -> Interval:
+        return interval_of(self._job.settings.interval, [block.samples for block in self._blocks])
+
     def _comparison(self) -> Comparison:
         ratios = [block.log_ratio for block in self._blocks]
-        found = estimate(ratios)
+        found = self._interval()(ratios)
         return Comparison(
             speedup=math.exp(found.value),
             low=math.exp(found.low),

@@ -7,7 +7,7 @@ from typing import Any
 
 from enginewright.swarm.agents.agents_result import agents_result
 from enginewright.swarm.run import Run
-from enginewright.swarm.sentinels import false_promotions, outcomes
+from enginewright.swarm.sentinel_outcomes import false_promotion, outcomes
 from enginewright.swarm.workbench import Confirmed, Delivered
 
 
@@ -35,8 +35,8 @@ def build_result(
         "accepted": all(item["holds"] for item in confirmed.acceptance),
         "trials": asdict(run.state.counts()),
         "agents": agents_result(run.state),
-        "sentinels": [held.to_json() for held in outcomes(run)],
-        "false_promotion": false_promotions(run.state.archive),
+        "sentinels": [held.to_json() for held in outcomes(run.state.archive, run.state.run)],
+        "false_promotion": false_promotion(run.state.archive).to_json(),
         "calibration": run.state.last_event("calibrated"),
         "shortlist": shortlist,
         "closeness": confirmed.closeness,

@@ -10,123 +10,40 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
-
-from scipy import stats
+from typing import Any
 
 from enginewright.model import Graph
 from enginewright.plan import Choice, Plan, regroup
 from enginewright.plan.choices import groups_by_signature, replace_groups
-from enginewright.retention import Archive, CandidateRecord, TrialRecord
+from enginewright.retention import CandidateRecord
 from enginewright.swarm.run import Run
+from enginewright.swarm.sentinel_outcomes import (
+    EXPECTED,
+    KINDS,
+    PREFIX,
+    SENTINEL,
+    Kind,
+    Outcome,
+    outcomes,
+    sentinel_kind,
+)
 from enginewright.swarm.workbench import Arms, Finding, TrialRules
-
-SENTINEL = "sentinel"
-"""Stage of their trials."""
-Kind = Literal["wrong_output", "known_slow", "clone", "known_fast"]
-KINDS: tuple[Kind, ...] = ("wrong_output", "known_slow", "clone", "known_fast")
-"""In the order they are run: the quickest to judge first."""
-_PREFIX = "sentinel_"
-"""What their candidates' tactics begin with."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How the judge did on one sentinel."""
-
-    kind: Kind
-    """Which."""
-    expected: str
-    """What an honest judge says."""
-    verdict: str
-    """What it said."""
-    as_expected: bool | None
-    """Whether it did; None for a void, which says nothing."""
-
-    def to_json(self) -> dict[str, Any]:
-        """For `--json` and the report."""
-        return {
-            "kind": self.kind,
-            "expected": self.expected,
-            "verdict": self.verdict,
-            "as_expected": self.as_expected,
-        }
-
-
-EXPECTED: dict[Kind, str] = {
-    "wrong_output": "rejected: wrong",
-    "known_slow": "rejected: slower",
-    "clone": "not kept",
-    "known_fast": "kept",
-}
-"""What an honest judge says."""
 
 
 def run_sentinels(run: Run, rules: TrialRules) -> list[Outcome]:
     """Run those that were not run yet, as far as the time left allows, and tell of all."""
-    done = {trial_kind(run, trial) for trial in run.state.trials(SENTINEL)}
+    done = {
+        sentinel_kind(run.state.candidate(trial.candidate).tactic)
+        for trial in run.state.trials(SENTINEL)
+    }
     champion = run.state.champion()
     if champion.parent is not None:
         for kind in KINDS:
             if kind not in done and run.journal.budget.has_time_for_sentinel():
                 _run_one(run, kind, champion, rules)
-    return outcomes(run)
-
-
-def outcomes(run: Run) -> list[Outcome]:
-    """Of every sentinel of the run that has a verdict."""
-    return [
-        _outcome(trial_kind(run, trial), trial)
-        for trial in run.state.trials(SENTINEL)
-        if trial.state == "finished"
-    ]
-
-
-def trial_kind(run: Run, trial: TrialRecord) -> Kind:
-    """Which sentinel a trial is."""
-    name = run.state.candidate(trial.candidate).tactic.removeprefix(_PREFIX)
-    return next(kind for kind in KINDS if kind == name)
-
-
-def _outcome(kind: Kind, trial: TrialRecord) -> Outcome:
-    headline = trial.reason or ""
-    as_expected: bool | None = None
-    if trial.verdict != "void":
-        match kind:
-            case "clone":
-                as_expected = trial.verdict == "rejected"
-            case "known_fast":
-                as_expected = trial.verdict == "kept"
-            case "known_slow":
-                as_expected = headline.startswith(("rejected: slower", "rejected: guard"))
-            case "wrong_output":
-                as_expected = headline.startswith("rejected: wrong")
-    return Outcome(kind=kind, expected=EXPECTED[kind], verdict=headline, as_expected=as_expected)
-
-
-def false_promotions(archive: Archive) -> dict[str, Any]:
-    """Clones that were promoted, of all that any run of this archive judged, with the 95 % interval
-    (Clopper-Pearson)."""
-    judged = promoted = 0
-    for run in archive.runs():
-        tactics = {held.id: held.tactic for held in archive.candidates(run.id)}
-        for trial in archive.trials(run.id):
-            is_clone = tactics[trial.candidate] == f"{_PREFIX}clone"
-            if trial.stage == SENTINEL and is_clone and trial.verdict in ("kept", "rejected"):
-                judged += 1
-                promoted += trial.verdict == "kept"
-    if judged == 0:
-        return {"clones": 0, "promoted": 0, "rate": None, "low": 0.0, "high": 1.0}
-    interval = stats.binomtest(promoted, judged).proportion_ci(confidence_level=0.95)
-    return {
-        "clones": judged,
-        "promoted": promoted,
-        "rate": promoted / judged,
-        "low": float(interval.low),
-        "high": float(interval.high),
-    }
+    return outcomes(run.state.archive, run.state.run)
 
 
 def _run_one(run: Run, kind: Kind, champion: CandidateRecord, rules: TrialRules) -> None:
@@ -134,7 +51,7 @@ def _run_one(run: Run, kind: Kind, champion: CandidateRecord, rules: TrialRules)
     candidate, trial = run.state.add_candidate(
         plan,
         parent=champion.id,
-        tactic=_PREFIX + kind,
+        tactic=PREFIX + kind,
         hypothesis=f"a sentinel: an honest judge says {EXPECTED[kind]}",
         predicted_effect=1.0,
         stage=SENTINEL,
@@ -145,7 +62,7 @@ def _run_one(run: Run, kind: Kind, champion: CandidateRecord, rules: TrialRules)
         finding = _judge(run, kind, candidate, rules)
     run.state.finish(trial, finding.kind, finding.headline, finding.evidence)
     run.journal.budget.charge_sentinel(time.monotonic() - start)
-    held = outcomes(run)[-1]
+    held = outcomes(run.state.archive, run.state.run)[-1]
     run.journal.tell(
         "sentinel",
         trial=trial.id,

@@ -69,6 +69,10 @@ def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout(place, call,
             {"value", "low", "high", "unit"} <= figure.keys() for figure in held[arm].values()
         )
     assert held["speedup"].keys() == {"value", "low", "high"}
+    clones = held["false_promotion"]
+    assert (clones["promoted"], clones["clones"]) == (0, 1)
+    # Clopper-Pearson: none of one leaves everything below 1 - 0.025 open.
+    assert clones["low"] == 0.0 and clones["high"] == pytest.approx(0.975)
     assert held["trials"] == {"kept": 1, "rejected": 4, "void": 1}
     (criterion,) = held["acceptance"]
     assert {"metric", "comparison", "goal", "value", "low", "high", "holds"} <= criterion.keys()
@@ -81,7 +85,9 @@ def test_the_table_tells_engines_criteria_trials_and_where_the_report_lies(place
     code, out, _ = call("build", place.target)
     assert code == 0
     for words in ("naive", "champion", "3.00x", "30% of this machine's floor", "holds",
-                  "1 kept, 5 rejected, 0 void", "Four.", "report.html"):  # fmt: skip
+                  "1 kept, 5 rejected, 0 void", "Four.",
+                  "false promotions: 0 of 1 clones in this archive (95 %: 0 to 98 %)",
+                  "report.html"):  # fmt: skip
         assert words in out
 
 

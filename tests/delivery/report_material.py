@@ -8,7 +8,11 @@ from enginewright.delivery.report import (
     EngineFigures,
     Estimate,
     GroupTime,
+    JudgeTest,
     ReportMaterial,
+    SameAgainstSame,
+    SelectionGap,
+    SentinelEntry,
     TacticSummary,
     TrialEntry,
 )
@@ -153,6 +157,44 @@ def full_material():
             ),
             TacticSummary(tactic="tile", proposed=9, screened_out=5, tried=4, kept=1, gain=1.09),
             TacticSummary(tactic="spin", proposed=3, screened_out=2, tried=1, kept=0, gain=1.0),
+        ),
+        judge=JudgeTest(
+            same=SameAgainstSame(
+                ratio=(0.9912, 1.0123),
+                blocks=8,
+                sd=0.0123,
+                autocorrelation=-0.08,
+                detectable=0.0098,
+                holds_one=True,
+            ),
+            sentinels=(
+                SentinelEntry(
+                    kind="wrong_output",
+                    expected="rejected: wrong",
+                    verdict="rejected: wrong: regret 3",
+                    as_expected=True,
+                ),
+                SentinelEntry(
+                    kind="clone", expected="not kept", verdict="kept: 1.02x", as_expected=False
+                ),
+                SentinelEntry(
+                    kind="known_slow",
+                    expected="rejected: slower",
+                    verdict="void: contended",
+                    as_expected=None,
+                ),
+            ),
+            false_promotion="1 of 12 clones in this archive (95 %: 0 to 38 %)",
+            gaps=(
+                SelectionGap(
+                    name="tile", selected=estimate(1.09, "x"), confirmed=estimate(1.04, "x")
+                ),
+                SelectionGap(
+                    name="whole search",
+                    selected=Estimate(value=12.3, low=None, high=None, unit="x"),
+                    confirmed=estimate(11.6, "x"),
+                ),
+            ),
         ),
         environment=(("processor", "Some Processor"), ("cores", "2")),
         inputs=(("target, SHA-256", "ab" * 32), ("seed", "17")),

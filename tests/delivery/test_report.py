@@ -13,6 +13,7 @@ from enginewright.delivery.report import ReportMaterial, render_report, write_re
 from enginewright.delivery.report.figures import (
     group_figures,
     lineage_figure,
+    selection_figure,
     speedup_figure,
     tactics_figure,
 )
@@ -80,8 +81,8 @@ def test_the_page_loads_nothing_and_every_id_is_its_own(page):
 def test_every_figure_has_a_title_and_a_description():
     material = full_material()
     drawn = [speedup_figure(material), lineage_figure(material), tactics_figure(material)]
-    drawn += [svg for _, svg in group_figures(material)]
-    assert len(drawn) == 5
+    drawn += [svg for _, svg in group_figures(material)] + [selection_figure(material)]
+    assert len(drawn) == 6
     for svg in drawn:
         root = ElementTree.fromstring(svg)
         assert root.attrib["role"] == "img"
@@ -112,6 +113,42 @@ def test_the_page_tells_figures_intervals_and_verdicts(page):
         assert wanted in told, wanted
 
 
+def test_the_page_tells_how_the_judge_was_tested(page):
+    told = words(page)
+    for wanted in (
+        "How the judge was tested",
+        "0.9912 to 1.0123 over 8 blocks (95 %), which holds 1",
+        "False promotions: 1 of 12 clones in this archive (95 %: 0 to 38 %).",
+        "wrong output rejected: wrong rejected: wrong: regret 3 yes",
+        "clone not kept kept: 1.02x no",
+        "known slow rejected: slower void: contended says nothing",
+        "tile 1.09× 1.06 to 1.12 1.04× 1.01 to 1.07",
+        "whole search 12.3× 11.6×",
+    ):
+        assert wanted in told, wanted
+
+
+def test_a_calibration_that_misses_one_and_a_run_without_one_say_so():
+    judge = full_material().judge
+    favoured = dataclasses.replace(judge.same, holds_one=False)
+    for changed, wanted in (
+        (dataclasses.replace(judge, same=favoured), "which does not hold 1"),
+        (dataclasses.replace(judge, same=None), "Nothing was kept"),
+        (dataclasses.replace(judge, sentinels=()), "No sentinel was judged"),
+    ):
+        material = dataclasses.replace(full_material(), judge=changed)
+        assert wanted in words(Page(render_report(material)))
+
+
+def test_the_plot_of_selection_shows_steps_and_the_whole_only_when_it_is_alone():
+    material = full_material()
+    assert "whole search" not in selection_figure(material)
+    alone = dataclasses.replace(material.judge, gaps=material.judge.gaps[1:])
+    assert "whole search" in selection_figure(dataclasses.replace(material, judge=alone))
+    none = dataclasses.replace(material.judge, gaps=())
+    assert selection_figure(dataclasses.replace(material, judge=none)) is None
+
+
 def test_text_of_a_tactic_is_never_markup(page):
     assert "fuse <norms>" in words(page)
     assert "<norms>" not in render_report(full_material())
@@ -126,7 +163,8 @@ def test_a_run_that_has_nothing_yet_still_has_a_page():
 
 
 @pytest.mark.parametrize(
-    "field", ["speedup", "floor_share", "champion", "acceptance", "engines", "trials", "groups"]
+    "field",
+    ["speedup", "floor_share", "champion", "acceptance", "engines", "trials", "groups", "judge"],
 )
 def test_any_part_may_be_missing(field):
     material = full_material()

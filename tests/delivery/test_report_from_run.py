@@ -174,6 +174,33 @@ def test_tactics_are_counted_by_what_became_of_their_candidates(place):
     assert spin.gain == 1.0
 
 
+def test_the_judges_own_test_comes_from_the_archive_and_is_no_step_of_the_search(place):
+    assert place.material().judge is None
+    place.add("s0", "c1", "sentinel_clone", "sentinel", ("rejected", {}))
+    place.add("s1", "c1", "sentinel_known_fast", "sentinel", ("kept", {}))
+    place.archive.note(
+        place.run,
+        "calibrated",
+        {"low": 0.99, "high": 1.01, "log_ratios": [0.0] * 8, "sd": 0.004, "autocorrelation": 0.1,
+         "detectable": 0.005, "holds_one": True},
+    )  # fmt: skip
+    gap = {"candidate": "c1", "tactic": "big step",
+           "selected": {"value": 9.0, "low": 8.5, "high": 9.5},
+           "confirmed": {"value": 8.0, "low": 7.5, "high": 8.5}}  # fmt: skip
+    place.add("c4", "c1", "ablation", "shortlist", ("kept", {"shortlist": {"gaps": [gap]}}))
+    material = place.material(result=RESULT)
+    judge = material.judge
+    assert [held.as_expected for held in judge.sentinels] == [True, True]
+    assert judge.false_promotion.startswith("0 of 1 clones")
+    assert judge.same.blocks == 8 and judge.same.holds_one
+    step, whole = judge.gaps
+    assert (step.name, step.selected.value, step.confirmed.value) == ("big step", 9.0, 8.0)
+    assert (whole.name, whole.selected.value, whole.confirmed.value) == ("whole search", 9.0, 10.0)
+    assert {held.tactic for held in material.tactics} == {"big step", "spin"}
+    assert place.material().champion == "c1"
+    assert "How the judge was tested" in render_report(material)
+
+
 def test_a_run_that_is_not_in_the_archive_is_refused(place):
     with pytest.raises(UsageError, match="run `r0` is not in the archive"):
         material_from_run(place.folder.parent / "r0", place.archive, place.store)

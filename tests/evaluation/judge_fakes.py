@@ -17,7 +17,7 @@ from enginewright.target import Target
 FAKE = Path(__file__).with_name("fake_engine.py")
 
 SETTINGS = JudgeSettings(
-    looks=Looks(blocks=(6,), alphas=(0.02,), overwhelming=10.0),
+    looks=Looks(blocks=(6,), alphas=(0.02,), overwhelming=10.0, batch_blocks=1),
     other_share_limit=10.0,
     steal_share_limit=10.0,
     most_rounds=1,
@@ -25,7 +25,8 @@ SETTINGS = JudgeSettings(
     closeness_lengths=(),
     request_timeout_seconds=5.0,
 )
-"""One look, and no word about who else uses the machine: it is shared when tests run."""
+"""One look, every block for itself, and no word about who else uses the machine: it is shared
+when tests run."""
 
 JobMaker = Callable[..., TrialJob]
 

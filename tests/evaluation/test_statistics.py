@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from enginewright.evaluation.statistics import (
     Looks,
+    chance_of_batch_means,
     chance_of_sign_flips,
     decide,
     estimate,
@@ -155,3 +157,59 @@ def test_looks_spend_the_level_they_are_given_and_can_reach_it(level: float) -> 
     assert all(
         alpha >= 2.0**-blocks for blocks, alpha in zip(looks.blocks, looks.alphas, strict=True)
     )
+
+
+def test_batch_means_count_neighbours_that_are_alike_as_fewer() -> None:
+    apart = [0.02, -0.01, 0.02, -0.01, 0.02, -0.01, 0.02, -0.01, 0.02, -0.01]
+    alike = sorted(apart)
+    assert chance_of_batch_means(apart, 2) < 0.001
+    assert chance_of_batch_means(alike, 2) > 0.1
+    # The first value fills no batch.
+    assert chance_of_batch_means([9.0, *alike], 2) == chance_of_batch_means(alike, 2)
+    by_hand = stats.ttest_1samp([0.01, 0.02, 0.06], 0.0, alternative="greater").pvalue
+    found = chance_of_batch_means([0.0, 0.02, 0.01, 0.03, 0.05, 0.07], 2)
+    assert found == pytest.approx(float(by_hand))
+
+
+def test_batches_too_few_or_without_spread_are_decided_all_the_same() -> None:
+    assert chance_of_batch_means([0.1, 0.1, 0.1], 2) == 1.0
+    assert chance_of_batch_means([0.1] * 4, 2) == 0.0
+    assert chance_of_batch_means([0.0] * 4, 2) == 1.0
+    with pytest.raises(ValueError, match="batch_blocks is 0"):
+        Looks(batch_blocks=0)
+
+
+def false_promotions(looks: Looks, trials: int) -> int:
+    """Clones kept on noise whose neighbours correlate by 0.4."""
+    rng = np.random.default_rng(11)
+    kept = 0
+    for _ in range(trials):
+        noise = rng.normal(0.0, 0.01, 15)
+        for place in range(1, 15):
+            noise[place] = 0.4 * noise[place - 1] + math.sqrt(1 - 0.16) * noise[place]
+        series = iter(noise[1:])
+        kept += run_to_the_end(lambda series=series: next(series), looks) == "better"
+    return kept
+
+
+def test_neighbours_that_are_alike_do_not_make_clones_into_winners() -> None:
+    trials = 150
+    assert false_promotions(Looks(), trials) <= 0.07 * trials
+    # Without batches the exact test takes every block for a witness of its own.
+    assert false_promotions(Looks(batch_blocks=1), trials) > false_promotions(Looks(), trials)
+
+
+def test_an_effect_of_five_per_cent_costs_no_block_more_than_without_batches() -> None:
+    rng = np.random.default_rng(12)
+    draws = rng.normal(0.05, 0.01, (20, 14))
+
+    def blocks_needed(looks: Looks) -> int:
+        total = 0
+        for row in draws:
+            for count in range(1, 15):
+                if decide(list(row[:count]), looks, smallest_effect=0.005) == "better":
+                    total += count
+                    break
+        return total
+
+    assert blocks_needed(Looks()) <= 1.3 * blocks_needed(Looks(batch_blocks=1))

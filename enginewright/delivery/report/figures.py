@@ -20,6 +20,7 @@ from enginewright.delivery.report.drawing import (
     one_axes,
     plain_log_ticks,
 )
+from enginewright.delivery.report.judge_test import WHOLE_SEARCH
 from enginewright.delivery.report.lineage import Step, search_steps, tree
 from enginewright.delivery.report.material import GroupTime, ReportMaterial
 from enginewright.delivery.report.wording import duration, ratio
@@ -303,6 +304,53 @@ def tactics_figure(material: ReportMaterial) -> str | None:
             "tactics",
             "Gain of each tactic",
             "; ".join(f"{tactic.tactic} {ratio(tactic.gain)}" for tactic in won),
+        )
+
+
+def selection_figure(material: ReportMaterial) -> str | None:
+    """Speed-up when it was selected against speed-up when it was confirmed; on the diagonal the
+    search flattered itself by nothing."""
+    gaps = material.judge.gaps if material.judge is not None else ()
+    # One great leap would press all the small steps into a corner; the text tells of the whole.
+    drawn = [gap for gap in gaps if gap.name != WHOLE_SEARCH] or list(gaps)
+    if not drawn:
+        return None
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "selection"}):
+        figure, axes = one_axes(5.2, 4.6)
+        ends = [
+            value
+            for gap in drawn
+            for held in (gap.selected, gap.confirmed)
+            for value in (held.value, held.low or held.value, held.high or held.value)
+        ]
+        low, high = min([*ends, 1.0]) / 1.02, max([*ends, 1.0]) * 1.02
+        axes.plot([low, high], [low, high], color=RULE, linewidth=1.2, zorder=1)
+        for gap in drawn:
+            x, y = gap.selected, gap.confirmed
+            if x.low is not None and x.high is not None:
+                axes.hlines(y.value, x.low, x.high, color=COLOURS["kept"], lw=1.2)
+            if y.low is not None and y.high is not None:
+                axes.vlines(x.value, y.low, y.high, color=COLOURS["kept"], lw=1.2)
+            axes.plot([x.value], [y.value], "o", color=COLOURS["kept"], markersize=6, zorder=3)
+            axes.annotate(
+                gap.name, (x.value, y.value), (7, -12), textcoords="offset points", fontsize=9
+            )
+        for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
+            scale("log")
+            plain_log_ticks(axis, low, high, most=5)
+        axes.set_xlim(low, high)
+        axes.set_ylim(low, high)
+        axes.set_xlabel("speed-up when it was selected")
+        axes.set_ylabel("speed-up when it was confirmed")
+        return as_svg(
+            figure,
+            "selection",
+            "Selection against confirmation",
+            "; ".join(
+                f"{gap.name} {ratio(gap.selected.value)} selected, "
+                f"{ratio(gap.confirmed.value)} confirmed"
+                for gap in drawn
+            ),
         )
 
 

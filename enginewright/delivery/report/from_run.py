@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from enginewright.delivery.report.facts import input_facts, machine_facts, recheck_commands
+from enginewright.delivery.report.judge_test import judge_test
 from enginewright.delivery.report.material import (
     Acceptance,
     CandidateEntry,
@@ -28,6 +29,7 @@ from enginewright.delivery.report.material import (
 from enginewright.delivery.report.profile import group_times
 from enginewright.errors import ArchiveError, UsageError
 from enginewright.retention import Archive, Event, RunRecord, Store
+from enginewright.swarm.run_state import NAIVE, SEARCH
 
 
 def material_from_run(
@@ -67,13 +69,14 @@ def material_from_run(
         why = f": {profile['error']}" if profile else ""
         notes.append(f"The champion was not profiled, so time per group is missing{why}.")
     workload = run.target.get("workload", {})
+    speedup = _estimate(result.get("speedup"), "x")
     return ReportMaterial(
         run=run.id,
         target=str(run.target.get("name", run.id)),
         state=state,
         started=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(run.created_at)),
         objective=workload.get("objective"),
-        speedup=_estimate(result.get("speedup"), "x"),
+        speedup=speedup,
         floor_share=_estimate(result.get("floor_share"), ""),
         acceptance=tuple(_acceptance(row) for row in result.get("acceptance", ())),
         engines=_engines(result),
@@ -82,6 +85,7 @@ def material_from_run(
         trials=trials,
         groups=group_times(profile) if isinstance(profile, list) else (),
         tactics=tactic_summaries(candidates, trials, events),
+        judge=judge_test(archive, store, run.id, events=events, trials=trials, confirmed=speedup),
         environment=machine_facts(machine),
         inputs=input_facts(run, result, events),
         recheck=recheck_commands(run, trials, result),
@@ -99,7 +103,15 @@ def tactic_summaries(
     Candidates set aside by micro-timings may never reach the archive as candidates: the events
     `screened_out` (with the `tactic`) count them.
     """
-    tactic_of = {entry.candidate: entry.tactic for entry in candidates if entry.parent is not None}
+    # Sentinels and ablations are the judge's and the shortlist's: no tactic proposed them.
+    others = {trial.candidate for trial in trials} - {
+        trial.candidate for trial in trials if trial.stage == SEARCH
+    }
+    tactic_of = {
+        entry.candidate: entry.tactic
+        for entry in candidates
+        if entry.parent is not None and entry.candidate not in others
+    }
     archived = Counter(tactic_of.values())
     screened = Counter(
         str(event.details["tactic"])
@@ -111,7 +123,7 @@ def tactic_summaries(
     log_gain: dict[str, float] = {}
     for trial in trials:
         tactic = tactic_of.get(trial.candidate)
-        if tactic is None or trial.verdict is None or trial.stage in ("naive", "confirm"):
+        if tactic is None or trial.verdict is None or trial.stage != SEARCH:
             continue
         tried[tactic] += 1
         if trial.verdict == "kept":
@@ -235,6 +247,10 @@ def _champion(
     named = result.get("champion_candidate")
     if named is not None:
         return str(named)
-    kept = [trial.candidate for trial in trials if trial.verdict == "kept"]
+    kept = [
+        trial.candidate
+        for trial in trials
+        if trial.verdict == "kept" and trial.stage in (NAIVE, SEARCH)
+    ]
     known = {entry.candidate for entry in candidates}
     return next((name for name in reversed(kept) if name in known), None)

@@ -11,6 +11,7 @@ from enginewright.delivery.report.material import (
     TrialEntry,
     Verdict,
 )
+from enginewright.swarm.run_state import SEARCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ def search_steps(material: ReportMaterial) -> list[Step]:
     steps: list[Step] = []
     champion = 1.0
     for trial in material.trials:
-        if trial.verdict is None or trial.stage in ("naive", "confirm"):
+        if trial.verdict is None or trial.stage != SEARCH:
             continue
         speedup = None
         if trial.effect is not None:

@@ -130,6 +130,64 @@ class TacticSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SameAgainstSame:
+    """The champion measured against itself (A/A), before anything was believed of a difference."""
+
+    ratio: tuple[float, float]
+    """95 % interval of one slot over the other, which should hold 1."""
+    blocks: int
+    """Blocks of it."""
+    sd: float
+    """Standard deviation of a block's log ratio."""
+    autocorrelation: float
+    """Of neighbouring blocks."""
+    detectable: float
+    """Smallest speed-up that a trial sees with 90 % power: 0.01 is one per cent."""
+    holds_one: bool
+    """Whether the slots do not differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentinelEntry:
+    """A candidate whose verdict was known beforehand."""
+
+    kind: str
+    """Which."""
+    expected: str
+    """What an honest judge says."""
+    verdict: str
+    """What the judge said."""
+    as_expected: bool | None
+    """None for a void, which says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionGap:
+    """How fast something looked when it was selected, and how fast it was when measured again."""
+
+    name: str
+    """Tactic, or `whole search`."""
+    selected: Estimate
+    """What the search saw."""
+    confirmed: Estimate
+    """The same comparison on inputs that the search never saw."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeTest:
+    """How the judge itself was put to the test."""
+
+    same: SameAgainstSame | None
+    """None if the search kept nothing to measure against itself."""
+    sentinels: tuple[SentinelEntry, ...]
+    """In the order judged."""
+    false_promotion: str
+    """Clones promoted over all runs of the archive, with the interval, in words."""
+    gaps: tuple[SelectionGap, ...]
+    """Steps that were measured again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportMaterial:
     """All that a report tells of one run."""
 
@@ -161,6 +219,8 @@ class ReportMaterial:
     """The champion's profile."""
     tactics: tuple[TacticSummary, ...] = ()
     """What each tactic gave."""
+    judge: JudgeTest | None = None
+    """How the judge was tested; None before anything was."""
     environment: tuple[tuple[str, str], ...] = ()
     """Machine and tools: name and value."""
     inputs: tuple[tuple[str, str], ...] = ()

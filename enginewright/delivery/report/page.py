@@ -15,6 +15,7 @@ from enginewright.delivery.report import wording
 from enginewright.delivery.report.figures import (
     group_figures,
     lineage_figure,
+    selection_figure,
     speedup_figure,
     tactics_figure,
 )
@@ -90,6 +91,7 @@ def render_report(material: ReportMaterial) -> str:
         ancestry=_ancestry(material),
         group_svgs=group_figures(material),
         tactics_svg=tactics_figure(material),
+        selection_svg=selection_figure(material),
         rows=_rows(material),
         fact_tables=_fact_tables(material),
     )
