@@ -13,11 +13,11 @@ from enginewright.errors import EngineError
 from enginewright.evaluation.acceptance import best_values, judge_acceptance
 from enginewright.evaluation.confirm import confirm
 from enginewright.evaluation.engine_process import EngineArm
-from enginewright.evaluation.floors import Floor, floor_values, target_floors
+from enginewright.evaluation.floors import Floor, floor_values, step_read_bytes, target_floors
 from enginewright.evaluation.measurement import Measured, MeasureJob, measure_arms
 from enginewright.evaluation.metrics import speedup_log
 from enginewright.evaluation.oracle import Oracle
-from enginewright.model import Graph
+from enginewright.model import Graph, decode_shape, step_cost
 from enginewright.target import Machine, Target
 
 SCENARIO = {"name": "short", "prompt_tokens": 40, "output_tokens": 6}
@@ -191,3 +191,11 @@ def test_floors_are_what_memory_and_arithmetic_allow(
 def test_faster_is_positive_whichever_way_the_metric_is() -> None:
     assert speedup_log("chat.ttft_ms", 10.0, 5.0) > 0
     assert speedup_log("decode_tokens_per_s", 10.0, 5.0) < 0
+
+
+def test_the_floor_is_read_over_what_the_smallest_step_reads(
+    decoder_graph: Graph, decoder_target: Target
+) -> None:
+    read = step_read_bytes(decoder_graph, decoder_target)
+    least = min(scenario.prompt_tokens for scenario in decoder_target.workload.scenario)
+    assert read == step_cost(decoder_graph, decode_shape(least)).bytes
